@@ -1,0 +1,28 @@
+/* vector_generic.h - four floats at a time with nothing but the compiler's vectors: any machine. */
+#ifndef SC_VECTOR_H
+#define SC_VECTOR_H
+
+enum { SC_LANES = 4, SC_TILE = 4 };
+
+typedef float vec __attribute__((vector_size(16)));
+typedef int ivec __attribute__((vector_size(16)));
+
+/* Two roundings: not every machine has a fused one, and -ffp-contract=off keeps it so. */
+static inline vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
+
+static inline vec vec_load_bf16(const unsigned short *p) {
+    return (vec)(ivec){ (int)((unsigned)p[0] << 16), (int)((unsigned)p[1] << 16),
+                        (int)((unsigned)p[2] << 16), (int)((unsigned)p[3] << 16) };
+}
+
+static inline vec vec_interleave_low(vec a, vec b) {
+    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+}
+
+static inline vec vec_interleave_high(vec a, vec b) {
+    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+}
+
+#include "vector_math.h"
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * vector_math.h - what the kernels need beyond arithmetic, over the vec of vector_*.h.
+ *
+ * Every function has one fixed order of operations, so equal inputs give equal bits in whatever
+ * lane, thread or chunk they are computed.
+ */
+#ifndef SC_VECTOR_MATH_H
+#define SC_VECTOR_MATH_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { SC_PANEL = 2 * SC_LANES }; /* outputs that one weight panel makes, keys in one block */
+
+#ifdef __clang__
+#define SC_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SC_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+static inline vec vec_load(const float *p) {
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline void vec_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+
+static inline vec vec_set(float x) { return x - (vec){ 0 }; }
+
+static inline vec vec_max(vec a, vec b) {
+    const ivec a_wins = a > b;
+    return (vec)((a_wins & (ivec)a) | (~a_wins & (ivec)b));
+}
+
+/* Sum and maximum of the lanes: halves are folded, the upper onto the lower. */
+static inline float vec_sum(vec v) {
+    float lane[SC_LANES];
+    vec_store(lane, v);
+    for (int half = SC_LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+static inline float vec_top(vec v) {
+    float lane[SC_LANES];
+    vec_store(lane, v);
+    for (int half = SC_LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
+    return lane[0];
+}
+
+/*
+ * e^x, relative error below 2e-7; 0 below -87, so a masked score of -1e30 weighs nothing.
+ * n = round(x / ln 2) by adding 1.5 * 2^23, e^r on [-ln2/2, ln2/2] by a Taylor polynomial.
+ */
+static inline vec vec_exp(vec x) {
+    const vec magic = vec_set(12582912.0f), low = vec_set(-87.0f), high = vec_set(88.0f);
+    const ivec alive = x > low;
+    x = vec_max(x, low);
+    x = -vec_max(-x, -high);
+    const vec shifted = vec_fma(x, vec_set(1.44269504f), magic);
+    const vec n = shifted - magic;
+    vec r = vec_fma(n, vec_set(-0.693145752f), x);
+    r = vec_fma(n, vec_set(-1.42860677e-6f), r);
+    vec p = vec_set(1.0f / 720);
+    p = vec_fma(p, r, vec_set(1.0f / 120));
+    p = vec_fma(p, r, vec_set(1.0f / 24));
+    p = vec_fma(p, r, vec_set(1.0f / 6));
+    p = vec_fma(p, r, vec_set(0.5f));
+    p = vec_fma(p, r, vec_set(1.0f));
+    p = vec_fma(p, r, vec_set(1.0f));
+    const ivec power = ((ivec)shifted - (ivec)magic + 127) << 23;
+    return (vec)((ivec)(p * (vec)power) & alive);
+}
+
+/* x * sigmoid(x). */
+static inline vec vec_silu(vec x) { return x / (vec_set(1.0f) + vec_exp(-x)); }
+
+/* SC_LANES rows become columns: log2(SC_LANES) rounds of perfect shuffles. */
+static inline void vec_transpose(vec v[SC_LANES]) {
+    SC_UNROLL
+    for (int round = 1; round < SC_LANES; round *= 2) {
+        vec next[SC_LANES];
+        SC_UNROLL
+        for (int i = 0; i < SC_LANES / 2; i++) {
+            next[2 * i] = vec_interleave_low(v[i], v[i + SC_LANES / 2]);
+            next[2 * i + 1] = vec_interleave_high(v[i], v[i + SC_LANES / 2]);
+        }
+        SC_UNROLL
+        for (int i = 0; i < SC_LANES; i++)
+            v[i] = next[i];
+    }
+}
+
+/* bfloat16: the upper half of a float32, rounded to nearest even; a NaN stays one. */
+static inline uint16_t sc_to_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)((bits >> 16) | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+static inline float sc_from_bf16(uint16_t half) {
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#endif
