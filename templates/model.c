@@ -1,0 +1,392 @@
+{{! model.c - the forward pass: one function per operation and shape, layers in order. }}
+/*
+ * {{name}}_model.c - the forward pass of {{name}} ({{family}}), every extent a constant.
+ *
+ * All threads run `work` side by side; each operation splits its outputs between them and a barrier
+ * follows. An output is always one sum over its inputs in rising order, so its bits depend neither
+ * on the number of threads nor on how many tokens are fed at once.
+ */
+#include "{{name}}_internal.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "{{name}}_weights.h"
+#include "runtime/cpu.h"
+#include "runtime/threads.h"
+#include "runtime/{{vector}}"
+#include "runtime/weights.h"
+
+#define API __attribute__((visibility("default")))
+
+typedef {{weight_ctype}} weight; /* one packed weight: {{dtype}} */
+
+/* Rows of scratch are padded to whole panels, and by a cache line so that rows do not collide. */
+enum {
+    HIDDEN = {{hidden}},
+    VOCAB = {{vocab}},
+    BLOCK = {{block}}, /* tokens per row of the batch that one pass takes */
+    ROWS = BATCH * BLOCK,
+    HIDDEN_STRIDE = {{hidden_stride}},
+    QKV_STRIDE = {{qkv_stride}},
+    ATTENDED_STRIDE = {{attended_stride}},
+    FFN_STRIDE = {{ffn_stride}},
+    ATTENTION_DIM = {{attention_dim}}, /* widest head, in whole panels */
+    ATTENTION_QUERIES = {{attention_queries}},
+    STEP_KV = {{step_kv}} /* rows of K that a step stages */
+};
+{{#ropes}}
+
+/* {{rope_type}} rope, base {{rope_theta}}: angle of pair i at position p is p * inv_freq[i]. */
+enum { ROPE{{id}}_PAIRS = {{pairs}} };
+static const float rope{{id}}_inv_freq[ROPE{{id}}_PAIRS] = {
+{{#rows}}
+    {{numbers}}
+{{/rows}}
+};
+{{/ropes}}
+
+/* What one thread needs for one attention task. */
+typedef struct {
+    float query[ATTENTION_QUERIES][ATTENTION_DIM];
+    float sum[ATTENTION_QUERIES][ATTENTION_DIM];
+    float weight[ATTENTION_QUERIES][SC_PANEL];
+    float key_row[SC_PANEL][ATTENTION_DIM];
+    float key[ATTENTION_DIM][SC_PANEL]; /* key_row the other way round */
+    float value[SC_PANEL][ATTENTION_DIM];
+    float top[ATTENTION_QUERIES], total[ATTENTION_QUERIES], shrink[ATTENTION_QUERIES];
+} attention_scratch;
+
+/* Scratch of the shared operations, in the order in which a token meets it. */
+struct {{name}}_model {
+    sc_weights *file;
+    sc_threads *threads;
+    {{name}}_weights weights;
+    float *x;        /* [ROWS, HIDDEN_STRIDE] residual stream */
+    float *normed;   /* [ROWS, HIDDEN_STRIDE] */
+    float *qkv;      /* [ROWS, QKV_STRIDE] */
+    float *attended; /* [ROWS, ATTENDED_STRIDE] */
+    float *ffn;      /* [ROWS, FFN_STRIDE] */
+    kv *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
+{{#ropes}}
+    float *cos{{id}}, *sin{{id}}; /* [ROWS, ROPE{{id}}_PAIRS] */
+{{/ropes}}
+    attention_scratch *attention; /* one per thread */
+};
+
+/* One pass: tokens of every row of the batch, from position seen on. */
+typedef struct {
+    {{name}}_model *model;
+    {{name}}_cache *cache;
+    const {{name}}_weights *weights;
+    const int32_t *ids; /* [batch, ids_stride], the pass's first token first */
+    int64_t ids_stride;
+    int64_t seen, tokens, rows;
+    float *logits; /* NULL: none are wanted of this pass */
+    int64_t logits_stride; /* floats from one row of the batch to the next */
+    bool all;
+    int threads;
+} step;
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+{{> ops/tile.c}}
+/* x / sqrt(mean(x^2) + eps) * weight: LlamaRMSNorm. The sum runs in one order, lane by lane. */
+static void norm_row(const float *x, const float *restrict w, int64_t width, float eps, float *y) {
+    vec squares = { 0 };
+    int64_t i = 0;
+    for (; i + SC_LANES <= width; i += SC_LANES)
+        squares = vec_fma(vec_load(x + i), vec_load(x + i), squares);
+    float sum = vec_sum(squares);
+    for (; i < width; i++)
+        sum += x[i] * x[i];
+    const float scale = 1.0f / sqrtf(sum / (float)width + eps);
+    for (i = 0; i < width; i++)
+        y[i] = x[i] * scale * w[i];
+}
+
+static void norm_rows(const step *s, int thread, const float *w, float eps) {
+    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads; row++)
+        norm_row(s->model->x + row * HIDDEN_STRIDE, w, HIDDEN, eps, s->model->normed + row * HIDDEN_STRIDE);
+}
+
+/* Rotate-half: pair i is (x[i], x[i + pairs]). */
+static void rotate(float *x, const float *cosine, const float *sine, int64_t pairs) {
+    for (int64_t i = 0; i < pairs; i++) {
+        const float a = x[i], b = x[i + pairs];
+        x[i] = a * cosine[i] - b * sine[i];
+        x[i + pairs] = b * cosine[i] + a * sine[i];
+    }
+}
+
+/* One cached row as floats; NULL, a position that is not there, as zeros. */
+static inline void load_row(float *restrict to, const kv *restrict from, int64_t dim) {
+    if (!from)
+        memset(to, 0, (size_t)dim * sizeof *to);
+    else
+        for (int64_t d = 0; d < dim; d++)
+            to[d] = {{kv_load}};
+}
+
+static inline void store_row(kv *restrict to, const float *restrict from, int64_t dim) {
+    for (int64_t d = 0; d < dim; d++)
+        to[d] = {{kv_store}};
+}
+
+static void transpose_keys(attention_scratch *a, int64_t dim) {
+    for (int64_t d = 0; d < dim; d += SC_LANES)
+        for (int64_t i = 0; i < SC_PANEL; i += SC_LANES) {
+            vec v[SC_LANES];
+            SC_UNROLL
+            for (int r = 0; r < SC_LANES; r++)
+                v[r] = vec_load(&a->key_row[i + r][d]);
+            vec_transpose(v);
+            SC_UNROLL
+            for (int r = 0; r < SC_LANES; r++)
+                vec_store(&a->key[d + r][i], v[r]);
+        }
+}
+
+/* Folds one block's scores of a query, keys oldest … newest of it, into its running softmax. */
+static inline void softmax_block(attention_scratch *a, int64_t q, vec score[2], int64_t oldest, int64_t newest) {
+    float s[SC_PANEL];
+    vec_store(s, score[0]);
+    vec_store(s + SC_LANES, score[1]);
+    if (oldest > 0 || newest < SC_PANEL - 1)
+        for (int64_t i = 0; i < SC_PANEL; i++)
+            if (i < oldest || i > newest)
+                s[i] = -1e30f;
+    const vec s0 = vec_load(s), s1 = vec_load(s + SC_LANES);
+    const float top = a->top[q], block_top = vec_top(vec_max(s0, s1));
+    if (newest < 0 || oldest >= SC_PANEL || !(block_top > -1e29f)) {
+        a->shrink[q] = 1.0f;
+        memset(a->weight[q], 0, sizeof a->weight[q]);
+        return;
+    }
+    const float new_top = block_top > top ? block_top : top;
+    const vec w0 = vec_exp(s0 - vec_set(new_top)), w1 = vec_exp(s1 - vec_set(new_top));
+    float shrink[SC_LANES];
+    vec_store(shrink, vec_exp(vec_set(top - new_top)));
+    vec_store(a->weight[q], w0);
+    vec_store(a->weight[q] + SC_LANES, w1);
+    a->shrink[q] = shrink[0];
+    a->total[q] = a->total[q] * shrink[0] + vec_sum(w0 + w1);
+    a->top[q] = new_top;
+}
+
+{{#linears}}
+{{> ops/linear.c}}
+{{/linears}}
+{{#attentions}}
+{{> ops/attention.c}}
+{{/attentions}}
+/* lm_head on the rows that are asked for: all of them, or each row's last. Panels are split. */
+enum { HEAD_PANELS = {{head_panels}} };
+
+static void head(const step *s, int thread) {
+    const int64_t rows = s->all ? s->rows : BATCH;
+    const int64_t skip = s->all ? 0 : s->tokens - 1, stride = s->all ? 1 : s->tokens;
+    for (int64_t panel = HEAD_PANELS * (int64_t)thread / s->threads;
+         panel < HEAD_PANELS * (int64_t)(thread + 1) / s->threads; panel++) {
+        const size_t width = (size_t)least(SC_PANEL, VOCAB - panel * SC_PANEL) * sizeof(float);
+        for (int64_t row = 0; row < rows; row += SC_TILE) {
+            vec sum[SC_TILE][2];
+            const int n = tile(sum, s->weights->lm_head + panel * HIDDEN * SC_PANEL,
+                               s->model->normed + (skip + row * stride) * HIDDEN_STRIDE,
+                               stride * HIDDEN_STRIDE, HIDDEN, rows - row);
+            for (int r = 0; r < n; r++) {
+                const int64_t b = s->all ? (row + r) / s->tokens : row + r;
+                const int64_t token = s->all ? (row + r) % s->tokens : 0;
+                memcpy(s->logits + b * s->logits_stride + token * VOCAB + panel * SC_PANEL, sum[r], width);
+            }
+        }
+    }
+}
+
+/* The token's row of embed_tokens, and the angles of its position. Padding takes token 0. */
+static void embed(const step *s, int thread) {
+    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads; row++) {
+        const int64_t batch = row / s->tokens, token = row % s->tokens;
+        const int64_t pos = s->seen + token - s->cache->padding[batch];
+        const int64_t id = pos < 0 ? 0 : s->ids[batch * s->ids_stride + token];
+        float *x = s->model->x + row * HIDDEN_STRIDE;
+{{#tied}}
+        /* embed_tokens is lm_head, packed: the row is one lane of a panel. */
+        const weight *from = s->weights->lm_head + id / SC_PANEL * HIDDEN * SC_PANEL + id % SC_PANEL;
+        for (int64_t i = 0; i < HIDDEN; i++)
+            x[i] = weight_float(from[i * SC_PANEL]);
+{{/tied}}
+{{^tied}}
+        const weight *from = s->weights->embed_tokens + id * HIDDEN;
+        for (int64_t i = 0; i < HIDDEN; i++)
+            x[i] = weight_float(from[i]);
+{{/tied}}
+{{#ropes}}
+        for (int64_t i = 0; i < ROPE{{id}}_PAIRS; i++) {
+            const float angle = (float)pos * rope{{id}}_inv_freq[i];
+            s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] = cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+            s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] = sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+        }
+{{/ropes}}
+    }
+}
+
+{{#kinds}}
+/* {{layer_list}}. */
+static void layer{{id}}(const step *s, int thread, int layer) {
+    const {{name}}_layer_weights *w = &s->weights->layer[layer];
+    {{name}}_model *m = s->model;
+{{#ops}}
+{{#norm}}
+    norm_rows(s, thread, w->{{field}}, {{eps}});
+    sc_threads_barrier(m->threads);
+{{/norm}}
+{{#attention}}
+    {{qkv_fn}}(s, thread, w->qkv_proj{{#qkv_bias}}, w->qkv_bias{{/qkv_bias}}, m->normed, HIDDEN_STRIDE, m->qkv, QKV_STRIDE);
+    sc_threads_barrier(m->threads);
+    keep{{attention_id}}(s, thread, layer);
+    sc_threads_barrier(m->threads);
+    attention{{attention_id}}(s, thread, layer);
+    sc_threads_barrier(m->threads);
+    {{o_fn}}(s, thread, w->o_proj{{#o_bias}}, w->o_bias{{/o_bias}}, m->attended, ATTENDED_STRIDE, m->x, HIDDEN_STRIDE);
+    sc_threads_barrier(m->threads);
+{{/attention}}
+{{#gated_mlp}}
+    {{gate_up_fn}}(s, thread, w->gate_up_proj{{#gate_up_bias}}, w->gate_up_bias{{/gate_up_bias}}, m->normed, HIDDEN_STRIDE, m->ffn, FFN_STRIDE);
+    sc_threads_barrier(m->threads);
+    {{down_fn}}(s, thread, w->down_proj{{#down_bias}}, w->down_bias{{/down_bias}}, m->ffn, FFN_STRIDE, m->x, HIDDEN_STRIDE);
+    sc_threads_barrier(m->threads);
+{{/gated_mlp}}
+{{/ops}}
+}
+
+{{/kinds}}
+static void work(void *arg, int thread, int threads) {
+    step *s = arg;
+    (void)threads;
+    embed(s, thread);
+    sc_threads_barrier(s->model->threads);
+{{#layer_calls}}
+    layer{{kind}}(s, thread, {{layer}});
+{{/layer_calls}}
+    if (!s->logits)
+        return;
+    norm_rows(s, thread, s->weights->norm, {{norm_eps}});
+    sc_threads_barrier(s->model->threads);
+    head(s, thread);
+}
+
+/* Takes count elements of the block of scratch that *at walks over; NULL *at only counts. */
+static void *take(unsigned char *base, size_t *at, size_t count, size_t size) {
+    void *p = base ? base + *at : NULL;
+    *at += (count * size + 63) / 64 * 64;
+    return p;
+}
+
+static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads) {
+    size_t at = 0;
+    m->x = take(base, &at, (size_t)ROWS * HIDDEN_STRIDE, sizeof(float));
+    m->normed = take(base, &at, (size_t)ROWS * HIDDEN_STRIDE, sizeof(float));
+    m->qkv = take(base, &at, (size_t)ROWS * QKV_STRIDE, sizeof(float));
+    m->attended = take(base, &at, (size_t)ROWS * ATTENDED_STRIDE, sizeof(float));
+    m->ffn = take(base, &at, (size_t)ROWS * FFN_STRIDE, sizeof(float));
+    m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv));
+    m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv));
+{{#ropes}}
+    m->cos{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
+    m->sin{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
+{{/ropes}}
+    m->attention = take(base, &at, (size_t)threads, sizeof(attention_scratch));
+    return at;
+}
+
+API int {{name}}_model_open({{name}}_model **model, const char *weights_path, const sc_options *options,
+                        sc_error *err) {
+    const sc_options choice = options ? *options : (sc_options){ 0 };
+    int rc = sc_cpu_check("{{arch}}", err);
+    if (rc)
+        return rc;
+    sc_threads *threads = NULL;
+    sc_weights *file = NULL;
+    rc = sc_weights_open(&file, weights_path, {{name}}_weights_layout, {{name}}_weights_bytes, choice.check, err);
+    if (!rc)
+        rc = sc_threads_create(&threads, choice.threads, err);
+    {{name}}_model none, *m = NULL;
+    if (!rc) {
+        const size_t bytes = place_scratch(&none, NULL, sc_threads_count(threads));
+        m = aligned_alloc(64, (sizeof *m + 63) / 64 * 64 + bytes);
+        if (!m)
+            rc = sc_fail(err, SC_EENV, "{{name}}: no memory for %zu bytes of scratch", bytes);
+    }
+    if (rc) {
+        sc_threads_destroy(threads);
+        sc_weights_close(file);
+        return rc;
+    }
+    memset(m, 0, sizeof *m);
+    m->file = file;
+    m->threads = threads;
+    unsigned char *scratch = (unsigned char *)m + (sizeof *m + 63) / 64 * 64;
+    /* Zeroed, for the padding of the rows takes part in nothing but must be numbers. */
+    memset(scratch, 0, place_scratch(m, scratch, sc_threads_count(threads)));
+    {{name}}_weights_find(&m->weights, file);
+    *model = m;
+    return SC_OK;
+}
+
+API void {{name}}_model_close({{name}}_model *model) {
+    if (!model)
+        return;
+    sc_threads_destroy(model->threads);
+    sc_weights_close(model->file);
+    free(model);
+}
+
+static int check_call(const {{name}}_cache *cache, const int32_t *tokens, int n, sc_error *err) {
+    if (n < 1)
+        return sc_fail(err, SC_EUSAGE, "{{name}}: forward of %d tokens", n);
+    for (int layer = 1; layer < LAYERS; layer++)
+        if (cache->seen[layer] != cache->seen[0])
+            return sc_fail(err, SC_ESTATE, "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)",
+                           layer, (long long)cache->seen[0], (long long)cache->seen[layer]);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        const int rc = {{name}}_cache_room(cache, layer, n, err);
+        if (rc)
+            return rc;
+    }
+    for (int64_t i = 0; i < (int64_t)BATCH * n; i++)
+        if ((tokens[i] < 0 || tokens[i] >= VOCAB) && cache->seen[0] + i % n >= cache->padding[i / n])
+            return sc_fail(err, SC_EUSAGE, "{{name}}: token id %d at %lld of row %lld is none of 0 … %d",
+                           (int)tokens[i], (long long)(i % n), (long long)(i / n), VOCAB - 1);
+    return SC_OK;
+}
+
+API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens, int n,
+                           float *logits, unsigned flags, sc_error *err) {
+    const int rc = check_call(cache, tokens, n, err);
+    if (rc)
+        return rc;
+    const bool all = flags & SC_ALL_LOGITS;
+    for (int64_t done = 0; done < n;) {
+        step s = { .model = model, .cache = cache, .weights = &model->weights, .ids = tokens + done,
+                   .ids_stride = n, .seen = cache->seen[0], .tokens = least(BLOCK, n - done), .all = all,
+                   .threads = sc_threads_count(model->threads) };
+        s.rows = BATCH * s.tokens;
+        if (logits && all)
+            s.logits = logits + done * VOCAB;
+        else if (logits && done + s.tokens == n)
+            s.logits = logits;
+        s.logits_stride = all ? (int64_t)n * VOCAB : VOCAB;
+        sc_threads_run(model->threads, work, &s);
+        for (int layer = 0; layer < LAYERS; layer++) {
+            cache->before[layer] = cache->seen[layer];
+            cache->seen[layer] += s.tokens;
+            cache->evicted_layer[{{name}}_place[layer].shape] = layer;
+        }
+        done += s.tokens;
+    }
+    return SC_OK;
+}
