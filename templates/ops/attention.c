@@ -64,7 +64,7 @@ static void attention{{id}}_task(const step *s, int thread, int layer, int batch
     for (int64_t block = from; block <= last; block += SC_PANEL) {
         for (int64_t i = 0; i < SC_PANEL; i++) {
             const int64_t pos = padding + block + i;
-            const bool there = pos < seen && pos >= (stored < before ? most(0, stored < evicted_first ? stored : evicted_first) : evicted_first);
+            const bool there = pos < seen && pos >= evicted_first;
             load_row(a->key_row[i], there ? attention{{id}}_row(keys, old_keys, pos, stored, evicted_first, SHAPE{{shape}}_DIM) : NULL, SHAPE{{shape}}_DIM);
             load_row(a->value[i], there ? attention{{id}}_row(values, old_values, pos, stored, evicted_first, SHAPE{{shape}}_V_DIM) : NULL, SHAPE{{shape}}_V_DIM);
         }
