@@ -26,8 +26,8 @@ enum {
 
 enum { SC_ALL_LOGITS = 1 }; /* forward: logits [batch, n, vocab] instead of [batch, vocab] */
 
-typedef struct {{name}}_cache {{name}}_cache;
-typedef struct {{name}}_model {{name}}_model;
+typedef struct sc_cache {{name}}_cache;
+typedef struct sc_model {{name}}_model;
 
 /* All buffers of the cache, zeroed. SC_EENV: no memory. */
 int {{name}}_cache_create({{name}}_cache **cache, sc_error *err);

@@ -38,7 +38,7 @@ typedef struct {
 
 extern const layer_place {{name}}_place[LAYERS];
 
-struct {{name}}_cache {
+struct sc_cache {
     unsigned char *arena;       /* [ARENA_BYTES] */
     kv *evicted_keys[CACHE_SHAPES]; /* [batch, kv_heads, EVICTED, dim]: rows that the last update of a ring
                                        drove out and its queries still see, oldest first */

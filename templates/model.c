@@ -60,7 +60,7 @@ typedef struct {
 } attention_scratch;
 
 /* Scratch of the shared operations, in the order in which a token meets it. */
-struct {{name}}_model {
+struct sc_model {
     sc_weights *file;
     sc_threads *threads;
     {{name}}_weights weights;

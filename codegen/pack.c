@@ -1,0 +1,255 @@
+/* pack.c - see pack.h. */
+#include "pack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../runtime/checksum.h"
+#include "../runtime/weights.h"
+#include "file.h"
+#include "sha256.h"
+
+/* Tensors that published checkpoints carry and nothing needs: tables that are computed anyway. */
+static bool is_known_extra(const char *name) {
+    return strstr(name, "rotary_emb.inv_freq") || !strcmp(name, "rope_freqs.weight");
+}
+
+static void shape_text(char text[160], const int64_t *shape, int rank) {
+    size_t at = (size_t)snprintf(text, 160, "[");
+    for (int i = 0; i < rank && at < 130; i++)
+        at += (size_t)snprintf(text + at, 160 - at, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    snprintf(text + at, 160 - at, "]");
+}
+
+static int check_part(const sc_plan *plan, const sc_packed *p, const sc_pack_part *part, const sc_tensors *tensors,
+                      sc_error *err) {
+    if (!part->tensor)
+        return SC_OK;
+    const sc_tensor *t = sc_tensors_find(tensors, part->tensor);
+    if (!t)
+        return sc_fail(err, SC_EINPUT, "%s: %s: is missing (is the checkpoint complete, and of model_type %s?)",
+                       tensors->path, part->tensor, plan->graph->family);
+    const bool vector = p->kind == SC_PACK_FLOATS || p->kind == SC_PACK_BIAS;
+    const int64_t want[2] = { part->rows, p->in };
+    const int rank = vector ? 1 : 2;
+    if (t->rank != rank || t->shape[0] != want[0] || (rank == 2 && t->shape[1] != want[1])) {
+        char has[160], wants[160];
+        shape_text(has, t->shape, t->rank);
+        shape_text(wants, want, rank);
+        return sc_fail(err, SC_EINPUT, "%s: %s: %s, the config wants %s (check hidden_size, heads and head_dim)",
+                       t->file, t->name, has, wants);
+    }
+    if (t->dtype == SC_DTYPE_OTHER)
+        return sc_fail(err, SC_EINPUT,
+                       "%s: %s: type %s is none of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 (convert the file)",
+                       t->file, t->name, t->type);
+    return SC_OK;
+}
+
+int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **extra, sc_error *err) {
+    bool *used = calloc((size_t)tensors->count + 1, sizeof *used);
+    if (!used)
+        return sc_oom(err, "checking the weights");
+    int rc = SC_OK;
+    for (int i = 0; i < plan->packed && !rc; i++)
+        for (int k = 0; k < plan->pack[i].parts && !rc; k++) {
+            rc = check_part(plan, &plan->pack[i], &plan->pack[i].part[k], tensors, err);
+            const sc_tensor *t =
+                plan->pack[i].part[k].tensor ? sc_tensors_find(tensors, plan->pack[i].part[k].tensor) : NULL;
+            if (t)
+                used[t - tensors->tensor] = true;
+        }
+    *extra = NULL;
+    for (int i = tensors->count - 1; i >= 0 && !rc; i--)
+        if (!used[i] && !is_known_extra(tensors->tensor[i].name))
+            *extra = tensors->tensor[i].name;
+    free(used);
+    return rc;
+}
+
+typedef struct {
+    int fd;
+    const char *path;
+    const sc_plan *plan;
+    const sc_tensors *tensors;
+    sc_checksum sum;
+    uint64_t at; /* bytes written, the header included */
+    void (*progress)(uint64_t, uint64_t);
+    float *rows;          /* [panel, widest row] */
+    unsigned char *out;   /* one packed panel */
+} packer;
+
+static int put(packer *p, const void *bytes, size_t size, sc_error *err) {
+    sc_checksum_add(&p->sum, bytes, size);
+    p->at += size;
+    return sc_file_put(p->fd, bytes, size, p->path, err);
+}
+
+static int pad_to(packer *p, uint64_t offset, sc_error *err) {
+    static const unsigned char zeros[64];
+    return p->at < offset ? put(p, zeros, (size_t)(offset - p->at), err) : SC_OK;
+}
+
+static void store(const packer *p, size_t index, float x, bool floats) {
+    if (floats || p->plan->options.dtype == SC_F32) {
+        memcpy(p->out + index * 4, &x, 4);
+        return;
+    }
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    uint16_t half = (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        half = (uint16_t)((bits >> 16) | 0x40u);
+    memcpy(p->out + index * 2, &half, 2);
+}
+
+/* Which part and row of it is output `row` of a run of parts? false: padding. */
+static bool find_row(const sc_packed *p, int64_t row, int *part, int64_t *part_row) {
+    for (*part = 0; *part < p->parts; (*part)++) {
+        if (row < p->part[*part].rows) {
+            *part_row = row;
+            return true;
+        }
+        row -= p->part[*part].rows;
+    }
+    return false;
+}
+
+/* The same for lane `lane` of panel `panel`. */
+static bool find_lane(const packer *k, const sc_packed *p, int64_t panel, int64_t lane, int *part, int64_t *row) {
+    const int64_t width = k->plan->panel, lanes = width / 2;
+    if (!p->gated)
+        return find_row(p, panel * width + lane, part, row);
+    *part = lane >= lanes;
+    *row = panel * lanes + lane % lanes;
+    return *row < p->part[*part].rows;
+}
+
+static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
+    const int64_t width = k->plan->panel;
+    const bool floats = p->kind == SC_PACK_BIAS;
+    const size_t size = floats || k->plan->options.dtype == SC_F32 ? 4 : 2;
+    for (int64_t panel = 0; panel < p->panels; panel++) {
+        for (int64_t lane = 0; lane < width; lane++) {
+            float *row = k->rows + lane * p->in;
+            int part;
+            int64_t part_row;
+            if (!find_lane(k, p, panel, lane, &part, &part_row) || !p->part[part].tensor) {
+                memset(row, 0, (size_t)p->in * sizeof *row);
+                continue;
+            }
+            const sc_tensor *t = sc_tensors_find(k->tensors, p->part[part].tensor);
+            int rc;
+            if (floats) {
+                /* A vector is one row; its reader gives whole rows, so take it through `out`. */
+                float *whole = (float *)(void *)k->out;
+                rc = sc_tensor_read(t, 0, 1, whole, err);
+                if (!rc)
+                    *row = whole[part_row];
+            } else
+                rc = sc_tensor_read(t, part_row, 1, row, err);
+            if (rc)
+                return rc;
+        }
+        for (int64_t i = 0; i < p->in; i++)
+            for (int64_t lane = 0; lane < width; lane++)
+                store(k, (size_t)(i * width + lane), k->rows[lane * p->in + i], floats);
+        const int rc = put(k, k->out, (size_t)(p->in * width) * size, err);
+        if (rc)
+            return rc;
+        if (k->progress)
+            k->progress(k->at, k->plan->weights_bytes);
+    }
+    return SC_OK;
+}
+
+static int pack_rows(packer *k, const sc_packed *p, sc_error *err) {
+    const sc_tensor *t = sc_tensors_find(k->tensors, p->part[0].tensor);
+    const bool floats = p->kind == SC_PACK_FLOATS;
+    const size_t size = floats || k->plan->options.dtype == SC_F32 ? 4 : 2;
+    const int64_t rows = floats ? 1 : p->part[0].rows, width = floats ? p->part[0].rows : p->in;
+    for (int64_t row = 0; row < rows; row++) {
+        int rc = sc_tensor_read(t, row, 1, k->rows, err);
+        for (int64_t i = 0; i < width && !rc; i++)
+            store(k, (size_t)i, k->rows[i], floats);
+        if (!rc)
+            rc = put(k, k->out, (size_t)width * size, err);
+        if (rc)
+            return rc;
+    }
+    return SC_OK;
+}
+
+static int pack_all(packer *k, sc_error *err) {
+    int rc = SC_OK;
+    for (int i = 0; i < k->plan->packed && !rc; i++) {
+        const sc_packed *p = &k->plan->pack[i];
+        rc = pad_to(k, p->offset, err);
+        if (!rc)
+            rc = p->kind == SC_PACK_ROWS || p->kind == SC_PACK_FLOATS ? pack_rows(k, p, err)
+                                                                      : pack_panels(k, p, err);
+    }
+    return rc ? rc : pad_to(k, k->plan->weights_bytes, err);
+}
+
+/* The digest of the finished file, read back: its header came last. */
+static int digest(int fd, const char *path, char hex[65], sc_error *err) {
+    enum { PIECE = 1 << 16 };
+    unsigned char *piece = malloc(PIECE);
+    sc_sha256 *sum = NULL;
+    int rc = piece ? sc_sha256_begin(&sum, err) : sc_oom(err, "summing the weights");
+    off_t at = 0;
+    while (!rc) {
+        const ssize_t n = pread(fd, piece, PIECE, at);
+        if (n < 0)
+            rc = sc_fail(err, SC_EENV, "%s: cannot be read back: %s", path, strerror(errno));
+        if (n <= 0)
+            break;
+        rc = sc_sha256_update(sum, piece, (size_t)n, err);
+        at += n;
+    }
+    free(piece);
+    if (!rc)
+        return sc_sha256_finish(sum, hex, err);
+    sc_sha256_drop(sum);
+    return rc;
+}
+
+int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensors *tensors,
+                  const char layout_hex[65], char sha256_hex[65], void (*progress)(uint64_t, uint64_t),
+                  sc_error *err) {
+    int64_t widest = 1, bias = 1;
+    for (int i = 0; i < plan->packed; i++) {
+        const sc_packed *p = &plan->pack[i];
+        widest = p->in > widest ? p->in : widest;
+        for (int k = 0; k < p->parts && p->in == 1; k++)
+            bias = p->part[k].rows > bias ? p->part[k].rows : bias;
+    }
+    packer k = { .fd = fd, .path = path, .plan = plan, .tensors = tensors, .progress = progress };
+    const size_t room = (size_t)(plan->panel * widest > bias ? plan->panel * widest : bias);
+    k.rows = calloc(room, sizeof(float));
+    k.out = calloc(room, sizeof(float));
+    sc_weights_header header;
+    memset(&header, 0, sizeof header);
+    int rc = k.rows && k.out ? sc_file_put(fd, &header, sizeof header, path, err) : sc_oom(err, "packing");
+    k.at = sizeof header;
+    sc_checksum_begin(&k.sum);
+    if (!rc)
+        rc = pack_all(&k, err);
+    free(k.rows);
+    free(k.out);
+    if (rc)
+        return rc;
+    memcpy(header.magic, SC_WEIGHTS_MAGIC, sizeof header.magic);
+    header.bytes = plan->weights_bytes;
+    header.checksum = sc_checksum_end(&k.sum);
+    for (int i = 0; i < 32; i++) {
+        const char pair[3] = { layout_hex[2 * i], layout_hex[2 * i + 1], 0 };
+        header.layout[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    if (pwrite(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+        return sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
+    return digest(fd, path, sha256_hex, err);
+}
