@@ -326,7 +326,12 @@ static void emit_shapes(scope *top, const sc_plan *plan) {
         number(&s, "keys_offset", (int64_t)plan->layer[i].keys_offset);
         number(&s, "values_offset", (int64_t)plan->layer[i].values_offset);
         number(&s, "shape", plan->layer[i].shape);
-        text(&s, "layer_type", sc_layer_type_name(plan->shape[plan->layer[i].shape].type));
+        const sc_cache_shape *c = &plan->shape[plan->layer[i].shape];
+        text(&s, "layer_type", sc_layer_type_name(c->type));
+        number(&s, "kv_heads", c->kv_heads);
+        number(&s, "slots", c->slots);
+        number(&s, "head_dim", c->head_dim);
+        number(&s, "v_head_dim", c->v_head_dim);
         if (s.rc)
             top->rc = s.rc;
     }
@@ -400,6 +405,21 @@ int sc_emit_layout(char hex[65], sc_pool *pool, const sc_plan *plan, sc_error *e
     return sc_sha256_finish(sum, hex, err);
 }
 
+/* The layers as JSON inside a C string: the casting's signature. */
+static const char *signature(sc_pool *pool, const sc_plan *plan) {
+    char *all = sc_pool_printf(pool, "{\\\"model_type\\\": \\\"%s\\\", \\\"layers\\\": [", plan->graph->family);
+    for (int i = 0; i < plan->graph->layers && all; i++) {
+        const sc_cache_shape *s = &plan->shape[plan->layer[i].shape];
+        all = sc_pool_printf(pool,
+                             "%s%s\"\n                     \""
+                             "{\\\"layer_type\\\": \\\"%s\\\", \\\"kv_heads\\\": %lld, \\\"slots\\\": %lld, "
+                             "\\\"head_dim\\\": %lld, \\\"v_head_dim\\\": %lld}",
+                             all, i ? ", " : "", sc_layer_type_name(s->type), (long long)s->kv_heads,
+                             (long long)s->slots, (long long)s->head_dim, (long long)s->v_head_dim);
+    }
+    return all ? sc_pool_printf(pool, "%s]}", all) : NULL;
+}
+
 int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const sc_config *config,
                    sc_error *err) {
     const sc_graph *g = plan->graph;
@@ -453,6 +473,11 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     for (int i = 0; i < config->eos_count; i++)
         eos = sc_pool_printf(pool, "%s%s%lld", eos ? eos : "", i ? ", " : "", (long long)config->eos_token_id[i]);
     text(&s, "eos_ids", config->eos_count ? eos : "-1");
+    bool bounded = false; /* does any layer limit how much can be fed? */
+    for (int i = 0; i < plan->shapes; i++)
+        bounded |= plan->shape[i].capacity >= 0;
+    flag(&s, "bounded", bounded);
+    text(&s, "signature", signature(pool, plan));
     emit_shapes(&s, plan);
     emit_ropes(&s, g);
     emit_weights(&s, plan);
