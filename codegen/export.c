@@ -1,0 +1,280 @@
+/* export.c - see export.h. */
+#include "export.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emit.h"
+#include "file.h"
+#include "json.h"
+#include "pack.h"
+#include "sha256.h"
+#include "tokenizer_pack.h"
+
+/* model_type names the casting unless --name does: never the folder, which is not part of the input. */
+static int casting_name(const char **name, sc_pool *pool, const char *wish, const char *model_type, sc_error *err) {
+    enum { LONGEST = 48 };
+    if (!wish) {
+        char *made = sc_pool_strdup(pool, model_type);
+        if (!made)
+            return sc_oom(err, "naming the casting");
+        for (char *c = made; *c; c++)
+            if (!isalnum((unsigned char)*c))
+                *c = '_';
+        *name = made;
+        return SC_OK;
+    }
+    bool good = *wish && !isdigit((unsigned char)*wish) && strlen(wish) <= LONGEST;
+    for (const char *c = wish; *c; c++)
+        good &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_';
+    if (!good)
+        return sc_fail(err, SC_EUSAGE, "--name: \"%s\" is no C identifier of at most %d letters, digits and _", wish, LONGEST);
+    *name = wish;
+    return SC_OK;
+}
+
+int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source, const sc_export_options *options,
+                   sc_error *err) {
+    enum { USUAL = 4096 };
+    const sc_config *config = source->config;
+    sc_plan_options o = { .max_cache_len = options->max_cache_len, .batch_size = options->batch_size };
+    if (!o.max_cache_len)
+        o.max_cache_len = config->max_position_embeddings < USUAL ? config->max_position_embeddings : USUAL;
+    if (!o.batch_size)
+        o.batch_size = 1;
+    o.dtype = SC_F32;
+    if (options->dtype && !strcmp(options->dtype, "bfloat16"))
+        o.dtype = SC_BF16;
+    else if (options->dtype && strcmp(options->dtype, "float32"))
+        return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16", options->dtype);
+    o.arch = sc_arch_find(options->arch ? options->arch : "native");
+    if (!o.arch)
+        return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4", options->arch);
+    int rc = casting_name(&o.name, pool, options->name, config->model_type, err);
+    sc_graph *graph;
+    if (!rc)
+        rc = sc_graph_make(&graph, pool, config, err);
+    sc_plan *made;
+    if (!rc)
+        rc = sc_plan_make(&made, pool, graph, &o, err);
+    if (!rc)
+        *plan = made;
+    return rc;
+}
+
+int sc_export_digest(char hex[65], const char *path, sc_error *err) {
+    enum { PIECE = 1 << 18 };
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return sc_fail(err, SC_EINPUT, "%s: cannot be opened: %s", path, strerror(errno));
+    unsigned char *piece = malloc(PIECE);
+    sc_sha256 *sum = NULL;
+    int rc = piece ? sc_sha256_begin(&sum, err) : sc_oom(err, "summing a file");
+    while (!rc) {
+        const ssize_t n = read(fd, piece, PIECE);
+        if (n < 0)
+            rc = sc_fail(err, SC_EENV, "%s: cannot be read: %s", path, strerror(errno));
+        if (n <= 0)
+            break;
+        rc = sc_sha256_update(sum, piece, (size_t)n, err);
+    }
+    free(piece);
+    close(fd);
+    if (!rc)
+        return sc_sha256_finish(sum, hex, err);
+    sc_sha256_drop(sum);
+    return rc;
+}
+
+static void show_progress(uint64_t done, uint64_t all) {
+    static int last = -1;
+    const int percent = (int)(done * 100 / (all ? all : 1));
+    if (percent == last)
+        return;
+    last = percent;
+    fprintf(stderr, "\rpacking weights [%-40.*s] %3d %%%s", percent * 40 / 100,
+            "########################################", percent, percent == 100 ? "\n" : "");
+}
+
+static int write_weights(sc_folder *folder, sc_pool *pool, const sc_source *source, const sc_plan *plan, bool quiet,
+                         sc_error *err) {
+    const char *extra, *name = sc_pool_printf(pool, "%s.weights", plan->options.name);
+    char layout[65], hex[65];
+    int fd, rc = name ? sc_pack_check(plan, source->tensors, &extra, err) : sc_oom(err, "packing");
+    if (!rc)
+        rc = sc_emit_layout(layout, pool, plan, err);
+    if (!rc)
+        rc = sc_folder_create(folder, name, &fd, err);
+    if (rc)
+        return rc;
+    if (extra && !quiet)
+        fprintf(stderr, "%s: %s: is not used by model_type %s\n", source->tensors->path, extra, plan->graph->family);
+    const bool bar = !quiet && isatty(STDERR_FILENO);
+    rc = sc_pack_write(fd, name, plan, source->tensors, layout, hex, bar ? show_progress : NULL, err);
+    if (close(fd) && !rc)
+        rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", name, strerror(errno));
+    return rc;
+}
+
+static int write_tokenizer(sc_folder *folder, sc_pool *pool, const sc_source *source, const sc_plan *plan,
+                           sc_error *err) {
+    unsigned char *image = NULL;
+    size_t bytes;
+    const char *name = sc_pool_printf(pool, "%s.tokenizer", plan->options.name);
+    int rc = name ? sc_tokenizer_pack(&image, &bytes, source->tokenizer, source->tokenizer_file, err)
+                  : sc_oom(err, "packing the tokenizer");
+    if (!rc)
+        rc = sc_folder_write(folder, name, image, bytes, err);
+    free(image);
+    return rc;
+}
+
+static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Adds {file, sha256} for each path; label is what the manifest calls it. */
+static int add_digest(cJSON *list, const char *path, const char *label, sc_error *err) {
+    char hex[65];
+    const int rc = sc_export_digest(hex, path, err);
+    if (rc)
+        return rc;
+    cJSON *entry = cJSON_CreateObject();
+    cJSON_AddStringToObject(entry, "file", label);
+    cJSON_AddStringToObject(entry, "sha256", hex);
+    return cJSON_AddItemToArray(list, entry) ? SC_OK : sc_oom(err, "writing the manifest");
+}
+
+static const char *base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static cJSON *plan_json(const sc_plan *plan) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return NULL;
+    sc_plan_print_json(f, plan);
+    fclose(f);
+    cJSON *json = cJSON_Parse(text);
+    free(text);
+    return json;
+}
+
+/* Every file of the casting but the manifest itself, sorted. */
+static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc_plan *plan, const sc_source *source,
+                        sc_error *err) {
+    static const char *const suffixes[] = { ".h", "_internal.h", "_weights.h", "_cache.c", "_model.c", "_weights.c",
+                                            "_table.c", "_main.c" };
+    enum { SUFFIXES = sizeof suffixes / sizeof *suffixes };
+    const char **list = sc_pool_alloc(pool, (size_t)(SUFFIXES + 3 + sc_embedded_count), sizeof *list);
+    if (!list)
+        return sc_oom(err, "writing the manifest");
+    int n = 0;
+    list[n++] = "Makefile";
+    for (int i = 0; i < SUFFIXES; i++)
+        list[n++] = sc_pool_printf(pool, "%s%s", plan->options.name, suffixes[i]);
+    if (source->tensors)
+        list[n++] = sc_pool_printf(pool, "%s.weights", plan->options.name);
+    if (source->tensors && source->tokenizer)
+        list[n++] = sc_pool_printf(pool, "%s.tokenizer", plan->options.name);
+    for (int i = 0; i < sc_embedded_count; i++) {
+        const char *path = sc_embedded[i].path;
+        const bool vector = !strncmp(path, "runtime/vector_", 15) && strcmp(path, "runtime/vector_math.h");
+        if (!strncmp(path, "runtime/", 8) && (!vector || !strcmp(path + 8, plan->options.arch->vector)))
+            list[n++] = path;
+    }
+    for (int i = 0; i < n; i++)
+        if (!list[i])
+            return sc_oom(err, "writing the manifest");
+    qsort(list, (size_t)n, sizeof *list, compare_names);
+    *names = list;
+    *count = n;
+    return SC_OK;
+}
+
+static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *source, const sc_plan *plan,
+                          sc_error *err) {
+    cJSON *json = cJSON_CreateObject(), *options = cJSON_AddObjectToObject(json, "options");
+    cJSON_AddStringToObject(options, "name", plan->options.name);
+    cJSON_AddNumberToObject(options, "max_cache_len", (double)plan->options.max_cache_len);
+    cJSON_AddNumberToObject(options, "batch_size", (double)plan->options.batch_size);
+    cJSON_AddStringToObject(options, "dtype", sc_dtype_name(plan->options.dtype));
+    cJSON_AddStringToObject(options, "arch", plan->options.arch->name);
+    char layout[65];
+    int rc = sc_emit_layout(layout, pool, plan, err);
+    cJSON_AddStringToObject(json, "format", "slipcast casting 1");
+    cJSON_AddStringToObject(json, "layout", layout);
+    cJSON_AddItemToObject(json, "plan", plan_json(plan));
+    cJSON *inputs = cJSON_AddArrayToObject(json, "inputs"), *outputs = cJSON_AddArrayToObject(json, "outputs");
+    for (int i = 0; i < source->inputs && !rc; i++)
+        rc = add_digest(inputs, source->input[i], base(source->input[i]), err);
+    const char **names = NULL;
+    int count = 0;
+    if (!rc)
+        rc = list_outputs(&names, &count, pool, plan, source, err);
+    for (int i = 0; i < count && !rc; i++) {
+        const char *path = sc_pool_printf(pool, "%s/%s", sc_folder_path(folder), names[i]);
+        rc = path ? add_digest(outputs, path, names[i], err) : sc_oom(err, "writing the manifest");
+    }
+    char *text = rc ? NULL : cJSON_Print(json);
+    if (!rc)
+        rc = text ? sc_folder_write(folder, "manifest.json", text, strlen(text), err) : sc_oom(err, "writing the manifest");
+    cJSON_free(text);
+    cJSON_Delete(json);
+    return rc;
+}
+
+int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, const sc_plan *plan, bool quiet,
+                    sc_error *err) {
+    sc_values *values;
+    sc_folder *folder = NULL;
+    int rc = sc_emit_values(&values, pool, plan, source->config, err);
+    if (!rc)
+        rc = sc_folder_begin(&folder, dir, err);
+    if (!rc)
+        rc = sc_emit_sources(folder, plan, values, err);
+    if (!rc && source->tensors)
+        rc = write_weights(folder, pool, source, plan, quiet, err);
+    if (!rc && source->tensors && source->tokenizer)
+        rc = write_tokenizer(folder, pool, source, plan, err);
+    if (!rc)
+        rc = write_manifest(folder, pool, source, plan, err);
+    if (!rc)
+        return sc_folder_commit(folder, err);
+    sc_folder_abort(folder);
+    return rc;
+}
+
+int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char *dir, sc_error *err) {
+    const char *path = sc_pool_printf(pool, "%s/manifest.json", dir);
+    cJSON *json = NULL;
+    int rc = path ? sc_json_read(&json, path, 64 << 20, err) : sc_oom(err, "reading the manifest");
+    if (rc)
+        return rc;
+    const cJSON *o = sc_json_get(json, "options");
+    const char *const keys[] = { "name", "dtype", "arch" };
+    const char *text[3];
+    *options = (sc_export_options){ 0 };
+    for (int i = 0; i < 3 && !rc; i++) {
+        const cJSON *value = sc_json_get(o, keys[i]);
+        if (!cJSON_IsString(value))
+            rc = sc_fail(err, SC_EINPUT, "%s: options.%s: is missing (is this a casting?)", path, keys[i]);
+        else if (!(text[i] = sc_pool_strdup(pool, value->valuestring)))
+            rc = sc_oom(err, "reading the manifest");
+    }
+    if (!rc && (!sc_json_int(sc_json_get(o, "max_cache_len"), &options->max_cache_len) ||
+                !sc_json_int(sc_json_get(o, "batch_size"), &options->batch_size)))
+        rc = sc_fail(err, SC_EINPUT, "%s: options: max_cache_len or batch_size is no number (is this a casting?)", path);
+    if (!rc) {
+        options->name = text[0];
+        options->dtype = text[1];
+        options->arch = text[2];
+    }
+    cJSON_Delete(json);
+    return rc;
+}
