@@ -1,0 +1,222 @@
+/*
+ * cmd_run.c - run and bench: cast, build, and become the casting's program.
+ *
+ * Castings are kept by content under $SLIPCAST_CACHE, else $XDG_CACHE_HOME/slipcast, else
+ * ~/.cache/slipcast: the key is a digest of the inputs' digests, the options, the compiler and
+ * everything this program emits from. Digests of inputs are remembered by device, inode, size and
+ * times, so that a large file is read once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "options.h"
+#include "sha256.h"
+#include "template.h"
+
+static const char *compiler(void) {
+    const char *cc = getenv("CC");
+    return cc && *cc ? cc : "cc";
+}
+
+static int make_folders(char *path, sc_error *err) {
+    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
+        if (slash)
+            *slash = 0;
+        if (mkdir(path, 0777) && errno != EEXIST)
+            return sc_fail(err, SC_EENV, "%s: cannot be made: %s (set SLIPCAST_CACHE)", path, strerror(errno));
+        if (!slash)
+            return SC_OK;
+        *slash = '/';
+    }
+}
+
+static int cache_folder(char **path, sc_pool *pool, sc_error *err) {
+    const char *own = getenv("SLIPCAST_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && *own)
+        *path = sc_pool_strdup(pool, own);
+    else if (xdg && *xdg)
+        *path = sc_pool_printf(pool, "%s/slipcast", xdg);
+    else if (home && *home)
+        *path = sc_pool_printf(pool, "%s/.cache/slipcast", home);
+    else
+        return sc_fail(err, SC_EENV, "run: there is no place for castings (set SLIPCAST_CACHE or HOME)");
+    return *path ? make_folders(*path, err) : sc_oom(err, "running");
+}
+
+/* The digest of an input, from the memo when the file is the one that was summed. A file changed in
+ * the last two seconds is not remembered: it could change again within one tick of its clock. */
+static int input_digest(char hex[65], const char *cache, const char *path, sc_pool *pool, sc_error *err) {
+    struct stat st;
+    if (stat(path, &st))
+        return sc_fail(err, SC_EINPUT, "%s: %s", path, strerror(errno));
+    const char *identity = sc_pool_printf(pool, "%llu %llu %lld %lld.%09ld %lld.%09ld", (unsigned long long)st.st_dev,
+                                          (unsigned long long)st.st_ino, (long long)st.st_size,
+                                          (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+                                          (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+    char key[65];
+    int rc = identity ? sc_sha256_hex(key, identity, strlen(identity), err) : sc_oom(err, "running");
+    if (rc)
+        return rc;
+    const char *memo = sc_pool_printf(pool, "%s/sum-%s", cache, key);
+    if (!memo)
+        return sc_oom(err, "running");
+    const int fd = open(memo, O_RDONLY | O_CLOEXEC);
+    const bool known = fd >= 0 && read(fd, hex, 65) == 64;
+    if (fd >= 0)
+        close(fd);
+    if (known) {
+        hex[64] = 0;
+        return SC_OK;
+    }
+    rc = sc_export_digest(hex, path, err);
+    if (!rc && time(NULL) - st.st_ctim.tv_sec > 2)
+        rc = sc_file_write(memo, hex, 64, err);
+    return rc;
+}
+
+static int add_line(sc_sha256 *sum, const char *text, sc_error *err) {
+    return sc_sha256_update(sum, text, strlen(text) + 1, err);
+}
+
+static int content_key(char hex[65], const char *cache, const sc_source *source, const sc_plan *plan, sc_pool *pool,
+                       sc_error *err) {
+    sc_sha256 *sum;
+    int rc = sc_sha256_begin(&sum, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < sc_embedded_count && !rc; i++) {
+        rc = add_line(sum, sc_embedded[i].path, err);
+        if (!rc)
+            rc = sc_sha256_update(sum, sc_embedded[i].bytes, sc_embedded[i].size, err);
+    }
+    for (int i = 0; i < source->inputs && !rc; i++) {
+        char digest[65];
+        rc = input_digest(digest, cache, source->input[i], pool, err);
+        if (!rc)
+            rc = add_line(sum, digest, err);
+    }
+    const char *options = sc_pool_printf(pool, "%s %lld %lld %s %s %s %s", plan->options.name,
+                                         (long long)plan->options.max_cache_len, (long long)plan->options.batch_size,
+                                         sc_dtype_name(plan->options.dtype), plan->options.arch->name, compiler(),
+                                         source->tokenizer ? "text" : "ids");
+    if (!rc)
+        rc = options ? add_line(sum, options, err) : sc_oom(err, "running");
+    if (!rc)
+        return sc_sha256_finish(sum, hex, err);
+    sc_sha256_drop(sum);
+    return rc;
+}
+
+/* Runs make in the casting; its output goes to a log that is shown when it fails. */
+static int build(const char *dir, const char *name, sc_pool *pool, sc_error *err) {
+    const char *log = sc_pool_printf(pool, "%s/build.log", dir), *cc = sc_pool_printf(pool, "CC=%s", compiler());
+    if (!log || !cc)
+        return sc_oom(err, "building");
+    const pid_t child = fork();
+    if (child < 0)
+        return sc_fail(err, SC_EENV, "run: no process for make: %s", strerror(errno));
+    if (!child) {
+        const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        if (fd >= 0) {
+            dup2(fd, STDOUT_FILENO);
+            dup2(fd, STDERR_FILENO);
+        }
+        unsetenv("MAKEFLAGS");
+        unsetenv("MFLAGS");
+        unsetenv("MAKELEVEL");
+        unsetenv("CFLAGS");
+        unsetenv("LDFLAGS");
+        execlp("make", "make", "-C", dir, "-j2", cc, name, (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return sc_fail(err, SC_EENV, "run: make: %s", strerror(errno));
+    if (WIFEXITED(status) && !WEXITSTATUS(status)) {
+        unlink(log);
+        return SC_OK;
+    }
+    return sc_fail(err, SC_EENV, "%s: the casting could not be built with make and %s (are both installed? set CC)", log, compiler());
+}
+
+static int become(const char *dir, const char *name, const sc_cli *cli, sc_pool *pool, sc_error *err) {
+    const char *program = sc_pool_printf(pool, "%s/%s", dir, name);
+    const char **argv = sc_pool_alloc(pool, (size_t)cli->rest + 8, sizeof *argv);
+    if (!program || !argv)
+        return sc_oom(err, "running");
+    int n = 0;
+    argv[n++] = program;
+    for (int i = 0; i < cli->rest; i++)
+        argv[n++] = cli->word[i];
+    if (!strcmp(cli->command, "bench")) {
+        argv[n++] = "--bench";
+        argv[n++] = cli->bench ? cli->bench : "512,64,3";
+    }
+    fflush(NULL);
+    execv(program, (char *const *)(uintptr_t)argv);
+    return sc_fail(err, SC_EENV, "%s: cannot be run: %s", program, strerror(errno));
+}
+
+static bool is_casting(const char *path, sc_pool *pool) {
+    const char *manifest = sc_pool_printf(pool, "%s/manifest.json", path);
+    return manifest && !access(manifest, F_OK);
+}
+
+static int run_casting(const sc_cli *cli, sc_pool *pool, sc_error *err) {
+    sc_export_options options;
+    int rc = sc_export_read_options(&options, pool, cli->model[0], err);
+    if (!rc)
+        rc = build(cli->model[0], options.name, pool, err);
+    return rc ? rc : become(cli->model[0], options.name, cli, pool, err);
+}
+
+int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
+    (void)out;
+    if (!strcmp(cli->command, "run") && !cli->rows)
+        return sc_fail(err, SC_EUSAGE, "run: what to go on from? (-p TEXT or --token-ids 1,2,3)");
+    if (is_casting(cli->model[0], pool))
+        return run_casting(cli, pool, err);
+    sc_export_options options = cli->export;
+    if (!cli->given_batch && cli->rows > 1)
+        options.batch_size = cli->rows;
+    char *cache, key[65];
+    int rc = cache_folder(&cache, pool, err);
+    sc_source *source;
+    if (!rc)
+        rc = sc_source_open(&source, pool, cli->model[0], true, err);
+    if (rc)
+        return rc;
+    if (!source->tensors) {
+        sc_source_close(source);
+        return sc_fail(err, SC_EINPUT, "%s: has no weights to run (give the folder, not its config.json)", cli->model[0]);
+    }
+    const sc_plan *plan;
+    const char *dir = NULL, *program = NULL;
+    rc = sc_export_plan(&plan, pool, source, &options, err);
+    if (!rc)
+        rc = content_key(key, cache, source, plan, pool, err);
+    if (!rc) {
+        dir = sc_pool_printf(pool, "%s/%s", cache, key);
+        program = dir ? sc_pool_printf(pool, "%s/%s", dir, plan->options.name) : NULL;
+        rc = program ? SC_OK : sc_oom(err, "running");
+    }
+    if (!rc && access(program, X_OK)) {
+        if (!options.quiet && isatty(STDERR_FILENO))
+            fprintf(stderr, "casting %s …\n", cli->model[0]);
+        if (!is_casting(dir, pool))
+            rc = sc_export_write(dir, pool, source, plan, options.quiet, err);
+        if (!rc)
+            rc = build(dir, plan->options.name, pool, err);
+    }
+    const char *name = rc ? NULL : plan->options.name;
+    sc_source_close(source);
+    return rc ? rc : become(dir, name, cli, pool, err);
+}

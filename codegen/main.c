@@ -1,0 +1,65 @@
+/* main.c - the command: which one, its exit code, its one line of complaint. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options.h"
+
+static const char help[] =
+    "slipcast casts a language model: C source for that one model, every shape a constant.\n"
+    "\n"
+    "  slipcast inspect MODEL              the graph, and where each value came from\n"
+    "  slipcast plan    MODEL              every buffer and the total (--json)\n"
+    "  slipcast export  MODEL -o DIR       the casting\n"
+    "  slipcast pack    MODEL DIR          weights and tokenizer for a casting of a config alone\n"
+    "  slipcast run     MODEL|DIR -p TEXT  export, build (cached), generate\n"
+    "  slipcast bench   MODEL|DIR          prefill and decode tokens/s, time to first token, memory\n"
+    "  slipcast verify  DIR [MODEL]        are these the bytes that the inputs make?\n"
+    "  slipcast diff    DIR DIR            what changed between two castings\n"
+    "\n"
+    "MODEL is a Hugging Face folder, its config.json, or a GGUF file.\n"
+    "  --max-cache-len N   tokens that the cache holds (max_position_embeddings, at most 4096)\n"
+    "  --batch-size N      rows (1; run: as many as there are prompts)\n"
+    "  --dtype T           float32 (default) or bfloat16, of weights and cache\n"
+    "  --arch A            native (default), generic, x86-64-v3, x86-64-v4\n"
+    "  --name NAME         prefix of the casting's functions (the model_type)\n"
+    "  --quiet  --json\n"
+    "run: -p TEXT  --token-ids 1,2;3,4  --max-new-tokens N  --ignore-eos  --temperature T  --top-k K\n"
+    "     --top-p P  --min-p P  --repetition-penalty R  --seed S  --prefill-chunk N[,N]  --threads N\n"
+    "     --dump FILE.safetensors  --session FILE  --check  --no-display-prompt\n"
+    "bench: --bench PROMPT,NEW,RUNS (512,64,3)  --threads N\n"
+    "\n"
+    "Exit codes: 0 done, 1 a check said no, 2 usage, 3 bad input, 4 environment.\n";
+
+static const struct {
+    const char *name;
+    int (*run)(const sc_cli *, sc_pool *, FILE *, sc_error *);
+} commands[] = { { "inspect", sc_cmd_inspect }, { "plan", sc_cmd_plan },   { "export", sc_cmd_export },
+                 { "pack", sc_cmd_pack },       { "run", sc_cmd_run },     { "bench", sc_cmd_run },
+                 { "verify", sc_cmd_verify },   { "diff", sc_cmd_diff } };
+
+static int dispatch(int argc, char **argv, sc_pool *pool, sc_error *err) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(argv[1], commands[i].name)) {
+            sc_cli cli;
+            const int rc = sc_cli_read(&cli, pool, argc, argv, err);
+            return rc ? rc : commands[i].run(&cli, pool, stdout, err);
+        }
+    return sc_fail(err, SC_EUSAGE, "slipcast: %s: there is no such command (see slipcast --help)", argv[1]);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        fputs(help, argc < 2 ? stderr : stdout);
+        return argc < 2 ? 2 : 0;
+    }
+    sc_error err = { 0 };
+    sc_pool *pool = sc_pool_create();
+    int rc = pool ? dispatch(argc, argv, pool, &err) : sc_oom(&err, "starting");
+    sc_pool_destroy(pool);
+    if (!rc && (fflush(stdout) || ferror(stdout)))
+        rc = sc_fail(&err, SC_EENV, "standard output: %s", strerror(errno));
+    if (rc && err.message[0])
+        fprintf(stderr, "%s\n", err.message);
+    return sc_exit_status(rc);
+}

@@ -1,0 +1,101 @@
+/* options.c - see options.h. */
+#include "options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int read_count(int64_t *count, const char *option, const char *text, sc_error *err) {
+    char *end;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < 1)
+        return sc_fail(err, SC_EUSAGE, "%s: \"%s\" is no positive whole number", option, text);
+    *count = value;
+    return SC_OK;
+}
+
+/* Options of the casting's program that take a value, and those that do not. */
+static int run_option(const char *word) {
+    static const char *const valued[] = { "-p", "--prompt", "--token-ids", "--max-new-tokens", "--temperature", "--top-k",
+                                          "--top-p", "--min-p", "--repetition-penalty", "--seed", "--prefill-chunk",
+                                          "--threads", "--dump", "--session" };
+    static const char *const bare[] = { "--ignore-eos", "--check", "--no-display-prompt" };
+    for (size_t i = 0; i < sizeof valued / sizeof *valued; i++)
+        if (!strcmp(word, valued[i]))
+            return 2;
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (!strcmp(word, bare[i]))
+            return 1;
+    return 0;
+}
+
+static int count_rows(const char *token_ids) {
+    int rows = 1;
+    for (const char *c = token_ids; *c; c++)
+        rows += *c == ';';
+    return rows;
+}
+
+static int read_word(sc_cli *cli, const char *word, const char *value, int *taken, sc_error *err) {
+    sc_export_options *e = &cli->export;
+    const bool runs = !strcmp(cli->command, "run") || !strcmp(cli->command, "bench");
+    *taken = 1;
+    if (!strcmp(word, "--json"))
+        cli->json = true;
+    else if (!strcmp(word, "--quiet"))
+        e->quiet = true;
+    else if (word[0] != '-' || !word[1]) {
+        if (cli->models == 2)
+            return sc_fail(err, SC_EUSAGE, "%s: one argument too many: \"%s\" (see slipcast --help)", cli->command, word);
+        cli->model[cli->models++] = word;
+    } else if (runs && run_option(word) == 1)
+        cli->word[cli->rest++] = word;
+    else {
+        if (!value)
+            return sc_fail(err, SC_EUSAGE, "%s: %s: is unknown or lacks its value (see slipcast --help)", cli->command, word);
+        *taken = 2;
+        if (!strcmp(word, "-o") || !strcmp(word, "--output"))
+            cli->output = value;
+        else if (!strcmp(word, "--max-cache-len"))
+            return read_count(&e->max_cache_len, word, value, err);
+        else if (!strcmp(word, "--batch-size")) {
+            cli->given_batch = true;
+            return read_count(&e->batch_size, word, value, err);
+        } else if (!strcmp(word, "--dtype"))
+            e->dtype = value;
+        else if (!strcmp(word, "--arch"))
+            e->arch = value;
+        else if (!strcmp(word, "--name"))
+            e->name = value;
+        else if (!strcmp(word, "--target")) {
+            if (strcmp(value, "cpu"))
+                return sc_fail(err, SC_EUSAGE, "--target: \"%s\" is none of cpu", value);
+        } else if (runs && !strcmp(word, "--bench"))
+            cli->bench = value;
+        else if (runs && run_option(word)) {
+            if (!strcmp(word, "-p") || !strcmp(word, "--prompt"))
+                cli->rows++;
+            if (!strcmp(word, "--token-ids"))
+                cli->rows = count_rows(value);
+            cli->word[cli->rest++] = word;
+            cli->word[cli->rest++] = value;
+        } else
+            return sc_fail(err, SC_EUSAGE, "%s: %s: is an unknown option (see slipcast --help)", cli->command, word);
+    }
+    return SC_OK;
+}
+
+int sc_cli_read(sc_cli *cli, sc_pool *pool, int argc, char **argv, sc_error *err) {
+    *cli = (sc_cli){ .command = argv[1], .word = sc_pool_alloc(pool, (size_t)argc + 8, sizeof *cli->word) };
+    if (!cli->word)
+        return sc_oom(err, "reading options");
+    for (int i = 2, taken = 0; i < argc; i += taken) {
+        const int rc = read_word(cli, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &taken, err);
+        if (rc)
+            return rc;
+    }
+    if (!cli->models)
+        return sc_fail(err, SC_EUSAGE, "%s: which model? (an HF folder, its config.json or a GGUF file)", cli->command);
+    return SC_OK;
+}
