@@ -50,6 +50,14 @@ const sc_tensor *sc_tensors_find(const sc_tensors *tensors, const char *name);
  * float32 into out [rows, width]. SC_EINPUT: the file ends early; SC_EENV: it cannot be read. */
 int sc_tensor_read(const sc_tensor *tensor, int64_t first, int64_t rows, float *out, sc_error *err);
 
+/* For the readers. Exactly bytes from offset on: SC_EINPUT when the file ends early. */
+int sc_tensors_pread(int fd, const char *file, void *out, size_t bytes, uint64_t offset,
+                     sc_error *err);
+/* Opens a regular file: SC_EINPUT when it is none or does not exist, SC_EENV otherwise. */
+int sc_tensors_open_fd(int *fd, uint64_t *bytes, const char *file, sc_error *err);
+/* Sorts by name; SC_EINPUT when one is there twice. */
+int sc_tensors_sort(sc_tensors *tensors, sc_error *err);
+
 /* Closes the files; the rest belongs to the pool. NULL is allowed. */
 void sc_tensors_close(sc_tensors *tensors);
 
