@@ -196,8 +196,8 @@ static void emit_attention(scope *top, scope *op, linear_set *set, const sc_plan
     real(&s, "q_norm_eps", a->q_norm.eps);
     real(&s, "k_norm_eps", a->k_norm.eps);
     real(&s, "scale", a->scale);
-    if (a->rope >= 0)
-        number(&s, "rope", a->rope); /* a value, and by being there a yes */
+    flag(&s, "roped", a->rope >= 0);
+    number(&s, "rope", a->rope);
     number(&s, "k_at", a->q_proj.out);
     number(&s, "v_at", a->q_proj.out + a->k_proj.out);
 

@@ -5,6 +5,9 @@
  * numbers at 63 characters and passes duplicate keys, so it could be trusted only after a scan that
  * is as long as this parser.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strtod_l */
+#endif
 #include "json.h"
 
 #include <errno.h>

@@ -241,7 +241,7 @@ static int read_length(uint64_t *length, int fd, uint64_t bytes, const char *fil
 }
 
 static int add_file(gathering *g, const char *path, sc_error *err) {
-    uint64_t bytes, length;
+    uint64_t bytes = 0, length = 0;
     char *text = NULL;
     cJSON *header = NULL;
     int fd;

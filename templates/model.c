@@ -303,36 +303,41 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
     return at;
 }
 
+/* The model in one block, its scratch behind it, zeroed: padding of rows must be numbers. */
+static {{name}}_model *make_model(sc_weights *file, sc_threads *threads, sc_error *err) {
+    {{name}}_model place;
+    const size_t head = (sizeof place + 63) / 64 * 64;
+    const size_t bytes = head + place_scratch(&place, NULL, sc_threads_count(threads));
+    unsigned char *block = aligned_alloc(64, bytes);
+    if (!block) {
+        sc_fail(err, SC_EENV, "{{name}}: no memory for %zu bytes of scratch", bytes);
+        return NULL;
+    }
+    memset(block, 0, bytes);
+    {{name}}_model *m = ({{name}}_model *)(void *)block;
+    place_scratch(m, block + head, sc_threads_count(threads));
+    m->file = file;
+    m->threads = threads;
+    {{name}}_weights_find(&m->weights, file);
+    return m;
+}
+
 API int {{name}}_model_open({{name}}_model **model, const char *weights_path, const sc_options *options,
                         sc_error *err) {
     const sc_options choice = options ? *options : (sc_options){ 0 };
-    int rc = sc_cpu_check("{{arch}}", err);
-    if (rc)
-        return rc;
     sc_threads *threads = NULL;
     sc_weights *file = NULL;
-    rc = sc_weights_open(&file, weights_path, {{name}}_weights_layout, {{name}}_weights_bytes, choice.check, err);
+    int rc = sc_cpu_check("{{arch}}", err);
+    if (!rc)
+        rc = sc_weights_open(&file, weights_path, {{name}}_weights_layout, {{name}}_weights_bytes, choice.check, err);
     if (!rc)
         rc = sc_threads_create(&threads, choice.threads, err);
-    {{name}}_model none, *m = NULL;
-    if (!rc) {
-        const size_t bytes = place_scratch(&none, NULL, sc_threads_count(threads));
-        m = aligned_alloc(64, (sizeof *m + 63) / 64 * 64 + bytes);
-        if (!m)
-            rc = sc_fail(err, SC_EENV, "{{name}}: no memory for %zu bytes of scratch", bytes);
-    }
-    if (rc) {
+    {{name}}_model *m = rc ? NULL : make_model(file, threads, err);
+    if (!m) {
         sc_threads_destroy(threads);
         sc_weights_close(file);
-        return rc;
+        return rc ? rc : SC_EENV;
     }
-    memset(m, 0, sizeof *m);
-    m->file = file;
-    m->threads = threads;
-    unsigned char *scratch = (unsigned char *)m + (sizeof *m + 63) / 64 * 64;
-    /* Zeroed, for the padding of the rows takes part in nothing but must be numbers. */
-    memset(scratch, 0, place_scratch(m, scratch, sc_threads_count(threads)));
-    {{name}}_weights_find(&m->weights, file);
     *model = m;
     return SC_OK;
 }

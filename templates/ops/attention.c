@@ -44,10 +44,10 @@ static void attention{{id}}_task(const step *s, int thread, int layer, int batch
 {{#q_norm}}
         norm_row(to, s->weights->layer[layer].q_norm, SHAPE{{shape}}_DIM, {{q_norm_eps}}, to);
 {{/q_norm}}
-{{#rope}}
+{{#roped}}
         rotate(to, s->model->cos{{rope}} + (batch * s->tokens + token) * ROPE{{rope}}_PAIRS,
                s->model->sin{{rope}} + (batch * s->tokens + token) * ROPE{{rope}}_PAIRS, ROPE{{rope}}_PAIRS);
-{{/rope}}
+{{/roped}}
         for (int64_t d = 0; d < SHAPE{{shape}}_DIM; d++)
             to[d] *= {{scale}};
         a->top[q] = -1e30f;
@@ -118,10 +118,10 @@ static void keep{{id}}(const step *s, int thread, int layer) {
 {{#k_norm}}
             norm_row(row, s->weights->layer[layer].k_norm, SHAPE{{shape}}_DIM, {{k_norm_eps}}, row);
 {{/k_norm}}
-{{#rope}}
+{{#roped}}
             rotate(row, s->model->cos{{rope}} + (batch * s->tokens + token) * ROPE{{rope}}_PAIRS,
                    s->model->sin{{rope}} + (batch * s->tokens + token) * ROPE{{rope}}_PAIRS, ROPE{{rope}}_PAIRS);
-{{/rope}}
+{{/roped}}
             store_row(keys + token * SHAPE{{shape}}_DIM, row, SHAPE{{shape}}_DIM);
             store_row(values + token * SHAPE{{shape}}_V_DIM, from + {{v_at}} + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);
         }

@@ -1,0 +1,240 @@
+/* check_casting.c - castings end to end: the reference's tiny models, by the command and its dump. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../codegen/json.h"
+#include "../codegen/safetensors.h"
+#include "support/run.h"
+
+Suite *casting_suite(void);
+
+static const char *const families[] = { "llama", "llama_rope3_bias", "mistral", "qwen2", "qwen2_sliding", "qwen3" };
+static const char *const cases[] = { "short", "long", "batch2", "chunked" };
+enum { FAMILIES = sizeof families / sizeof *families, CASES = sizeof cases / sizeof *cases };
+
+/* "1,2;3,4" from [[1, 2], [3, 4]], or "5,7,7" from [5, 7, 7]. */
+static void list_text(char *text, const cJSON *list) {
+    *text = 0;
+    const cJSON *item;
+    int i = 0;
+    cJSON_ArrayForEach(item, list) {
+        if (cJSON_IsArray(item)) {
+            if (i++)
+                strcat(text, ";");
+            list_text(text + strlen(text), item);
+        } else
+            sprintf(text + strlen(text), "%s%d", i++ ? "," : "", item->valueint);
+    }
+}
+
+/* How close is close: float32 sums in another order, relative to the largest logit of the case. */
+static const double tolerance = 1e-4;
+
+static void compare(const char *what, const float *ours, const float *theirs, size_t count, double largest) {
+    size_t worst;
+    const double d = largest_difference(ours, theirs, count, &worst);
+    ck_assert_msg(d <= tolerance * largest, "%s: index %zu: %g, the reference has %g (largest error %g)", what, worst,
+                  (double)ours[worst], (double)theirs[worst], d);
+}
+
+static double absmax(const float *x, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = fabs((double)x[i]) > most ? fabs((double)x[i]) : most;
+    return most;
+}
+
+static void check_cache(const sc_tensors *dump, const sc_tensors *expected, int layers) {
+    for (int layer = 0; layer < layers; layer++)
+        for (int i = 0; i < 2; i++) {
+            char ours_name[64], theirs_name[64];
+            int rank;
+            int64_t shape[8], other[8];
+            snprintf(ours_name, sizeof ours_name, "%s_cache_%d", i ? "value" : "key", layer);
+            snprintf(theirs_name, sizeof theirs_name, "long.cache.%d.%s", layer, i ? "values" : "keys");
+            float *ours = tensor_floats(dump, ours_name, &rank, shape);
+            float *theirs = tensor_floats(expected, theirs_name, &rank, other);
+            for (int d = 0; d < 4; d++)
+                ck_assert_int_eq(shape[d], other[d]);
+            const size_t count = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
+            compare(ours_name, ours, theirs, count, absmax(theirs, count));
+            free(ours);
+            free(theirs);
+        }
+}
+
+static void check_case(const char *family, const char *name, const char *arch, const char *extra) {
+    char path[256], ids[8192], chunks[256] = "", text[512];
+    sc_error err = { 0 };
+    cJSON *json;
+    snprintf(path, sizeof path, "tests/reference/tiny/%s/expected.json", family);
+    ck_assert_msg(!sc_json_read(&json, path, 1 << 24, &err), "%s", err.message);
+    const cJSON *one = sc_json_get(sc_json_get(json, "cases"), name), *tokens = sc_json_get(one, "tokens");
+    list_text(ids, sc_json_get(one, "prompt"));
+    if (sc_json_get(one, "chunks")) {
+        strcpy(chunks, "--prefill-chunk ");
+        list_text(chunks + strlen(chunks), sc_json_get(one, "chunks"));
+    }
+    const int steps = sc_json_get(one, "decode_steps")->valueint;
+    char *printed;
+    const int status =
+        run(&printed, NULL,
+            "$SLIPCAST run tests/reference/tiny/%s --arch %s --max-cache-len %d --token-ids '%s' --max-new-tokens %d "
+            "--ignore-eos %s %s --dump build/dump.safetensors",
+            family, arch, sc_json_get(json, "max_cache_len")->valueint, ids, steps + 1, chunks, extra);
+    ck_assert_int_eq(status, 0);
+    list_text(ids, tokens);
+    for (char *c = ids; *c; c++)
+        if (*c == ';')
+            *c = '\n';
+    strcat(ids, "\n");
+    ck_assert_str_eq(printed, ids);
+
+    sc_pool *pool = sc_pool_create();
+    sc_tensors *dump, *expected;
+    snprintf(path, sizeof path, "tests/reference/tiny/%s/expected.safetensors", family);
+    ck_assert_msg(!sc_safetensors_open_file(&dump, pool, "build/dump.safetensors", &err), "%s", err.message);
+    ck_assert_msg(!sc_safetensors_open_file(&expected, pool, path, &err), "%s", err.message);
+    int rank;
+    int64_t shape[8], pre[8], dec[8];
+    float *logits = tensor_floats(dump, "logits", &rank, shape);
+    snprintf(text, sizeof text, "%s.prefill_logits", name);
+    float *prefill = tensor_floats(expected, text, &rank, pre);
+    snprintf(text, sizeof text, "%s.decode_logits", name);
+    float *decode = tensor_floats(expected, text, &rank, dec);
+    ck_assert_int_eq(shape[0], pre[0]);
+    ck_assert_int_eq(shape[1], pre[1] + dec[1]);
+    ck_assert_int_eq(shape[2], pre[2]);
+    const double largest = absmax(prefill, (size_t)(pre[0] * pre[1] * pre[2]));
+    for (int64_t b = 0; b < shape[0]; b++) {
+        const float *row = logits + b * shape[1] * shape[2];
+        compare("prefill", row, prefill + b * pre[1] * pre[2], (size_t)(pre[1] * pre[2]), largest);
+        compare("decode", row + pre[1] * pre[2], decode + b * dec[1] * dec[2], (size_t)(dec[1] * dec[2]), largest);
+    }
+    if (!strcmp(name, "long"))
+        check_cache(dump, expected, 2);
+    free(logits);
+    free(prefill);
+    free(decode);
+    free(printed);
+    sc_tensors_close(dump);
+    sc_tensors_close(expected);
+    sc_pool_destroy(pool);
+    cJSON_Delete(json);
+}
+
+START_TEST(a_casting_computes_what_the_reference_does) {
+    check_case(families[_i / CASES], cases[_i % CASES], "native", "");
+}
+END_TEST
+
+START_TEST(every_arch_computes_what_the_reference_does) {
+    static const char *const archs[] = { "generic", "x86-64-v3" };
+    check_case(families[_i / 2], "long", archs[_i % 2], "");
+}
+END_TEST
+
+/* The dump of a run, whole, as bytes: equal bytes are equal bits. */
+static char *dump_of(const char *options, size_t *bytes) {
+    ck_assert_int_eq(run(NULL, NULL, "$SLIPCAST run %s --ignore-eos --dump build/bits.safetensors", options), 0);
+    FILE *f = fopen("build/bits.safetensors", "rb");
+    ck_assert_ptr_nonnull(f);
+    char *all = malloc(1 << 26);
+    *bytes = fread(all, 1, 1 << 26, f);
+    fclose(f);
+    return all;
+}
+
+#define LONG_IDS                                                                                                       \
+    "2,45,89,731,361,14,412,837,340,474,480,354,311,553,273,370,509,659,12,411,266,310,318,964,333,660,340,341,70,"    \
+    "950,680,291,75,364,423,84,351,774,604,361,14,412,837,340,694,952,333,281,339,314,14,411,34,322,321,364,474,840,"  \
+    "277,330,27,411,70,284,454,14,494,483,643,736,403,922,12,283,330,273,304,382"
+
+static const char *const cuts[] = { "--threads 2", "--threads 3", "--threads 8", "--threads 1 --prefill-chunk 1",
+                                    "--threads 2 --prefill-chunk 3", "--threads 2 --prefill-chunk 7",
+                                    "--threads 3 --prefill-chunk 65,1,9" };
+
+START_TEST(threads_and_chunks_do_not_change_a_bit) {
+    static const char *const dtypes[] = { "float32", "bfloat16" };
+    const int all = (int)(sizeof cuts / sizeof *cuts);
+    char options[4096];
+    size_t bytes, other_bytes;
+    const char *model = "examples/austen --max-cache-len 128 --max-new-tokens 12 --token-ids " LONG_IDS;
+    snprintf(options, sizeof options, "%s --dtype %s --threads 1", model, dtypes[_i / all]);
+    char *one = dump_of(options, &bytes);
+    snprintf(options, sizeof options, "%s --dtype %s %s", model, dtypes[_i / all], cuts[_i % all]);
+    char *other = dump_of(options, &other_bytes);
+    ck_assert_uint_eq(bytes, other_bytes);
+    ck_assert_msg(!memcmp(one, other, bytes), "%s differs", options);
+    free(one);
+    free(other);
+}
+END_TEST
+
+static sc_tensors *open_dump(sc_pool *pool, const char *options, const char *file) {
+    sc_error err = { 0 };
+    sc_tensors *dump;
+    ck_assert_int_eq(run(NULL, NULL, "$SLIPCAST run %s --ignore-eos --dump %s", options, file), 0);
+    ck_assert_msg(!sc_safetensors_open_file(&dump, pool, file, &err), "%s", err.message);
+    return dump;
+}
+
+/* A row alone, and the same one as second of three, the first shorter, the third longer. */
+START_TEST(a_row_of_a_batch_equals_the_row_alone) {
+    static const char *const dtypes[] = { "float32", "bfloat16" };
+    char options[4096];
+    sc_pool *pool = sc_pool_create();
+    const char *ids = "2,45,89,731,361,14,412,837,340,474,480,354,311,553,273,370,509,659,12,411";
+    snprintf(options, sizeof options, "examples/austen --max-cache-len 128 --max-new-tokens 60 --dtype %s --token-ids '%s'",
+             dtypes[_i], ids);
+    sc_tensors *alone = open_dump(pool, options, "build/alone.safetensors");
+    snprintf(options, sizeof options,
+             "examples/austen --max-cache-len 128 --max-new-tokens 60 --dtype %s --token-ids "
+             "'7,8,9;%s;1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25'",
+             dtypes[_i], ids);
+    sc_tensors *batch = open_dump(pool, options, "build/batch.safetensors");
+    int rank;
+    int64_t shape[8], other[8];
+    float *one = tensor_floats(alone, "logits", &rank, shape), *three = tensor_floats(batch, "logits", &rank, other);
+    ck_assert_int_eq(other[1], shape[1] + 5); /* five tokens of padding */
+    ck_assert(!memcmp(one, three + (other[1] + 5) * other[2], (size_t)(shape[1] * shape[2]) * sizeof *one));
+    free(one);
+    free(three);
+    sc_tensors_close(alone);
+    sc_tensors_close(batch);
+    sc_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(the_bundled_model_writes_what_the_reference_writes) {
+    static const char *const names[] = { "truth", "elizabeth", "long" };
+    char ids[4096], wanted[4096];
+    sc_error err = { 0 };
+    cJSON *json;
+    ck_assert_msg(!sc_json_read(&json, "tests/reference/austen/expected.json", 1 << 24, &err), "%s", err.message);
+    const cJSON *one = sc_json_get(sc_json_get(json, "cases"), names[_i]);
+    list_text(ids, sc_json_get(one, "prompt"));
+    list_text(wanted, sc_json_get(one, "tokens"));
+    strcat(wanted, "\n");
+    char *printed;
+    ck_assert_int_eq(run(&printed, NULL, "$SLIPCAST run examples/austen --token-ids %s --max-new-tokens 80 --ignore-eos", ids), 0);
+    ck_assert_str_eq(printed, wanted);
+    free(printed);
+    cJSON_Delete(json);
+}
+END_TEST
+
+Suite *casting_suite(void) {
+    Suite *suite = suite_create("casting");
+    TCase *tests = tcase_create("end to end");
+    tcase_set_timeout(tests, 300);
+    tcase_add_loop_test(tests, a_casting_computes_what_the_reference_does, 0, FAMILIES * CASES);
+    tcase_add_loop_test(tests, every_arch_computes_what_the_reference_does, 0, FAMILIES * 2);
+    tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0, 2 * (int)(sizeof cuts / sizeof *cuts));
+    tcase_add_loop_test(tests, a_row_of_a_batch_equals_the_row_alone, 0, 2);
+    tcase_add_loop_test(tests, the_bundled_model_writes_what_the_reference_writes, 0, 3);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
