@@ -465,6 +465,7 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     number(&s, "attention_dim", plan->attention_dim);
     number(&s, "attention_queries", plan->attention_queries);
     number(&s, "step_kv", plan->step_kv);
+    number(&s, "k_chunk", 256);
     number(&s, "head_panels", (g->vocab + plan->panel - 1) / plan->panel);
     flag(&s, "tied", g->tied);
     real(&s, "norm_eps", g->norm.eps);

@@ -48,7 +48,7 @@ static const float rope{{id}}_inv_freq[ROPE{{id}}_PAIRS] = {
 };
 {{/ropes}}
 
-/* What one thread needs for one attention task. */
+/* What one thread needs for itself: an attention task, a panel. */
 typedef struct {
     float query[ATTENTION_QUERIES][ATTENTION_DIM];
     float sum[ATTENTION_QUERIES][ATTENTION_DIM];
@@ -57,7 +57,8 @@ typedef struct {
     float key[ATTENTION_DIM][SC_PANEL]; /* key_row the other way round */
     float value[SC_PANEL][ATTENTION_DIM];
     float top[ATTENTION_QUERIES], total[ATTENTION_QUERIES], shrink[ATTENTION_QUERIES];
-} attention_scratch;
+    vec panel[ROWS][2]; /* a linear's sums, one panel of outputs */
+} thread_scratch;
 
 /* Scratch of the shared operations, in the order in which a token meets it. */
 struct sc_model {
@@ -73,7 +74,7 @@ struct sc_model {
 {{#ropes}}
     float *cos{{id}}, *sin{{id}}; /* [ROWS, ROPE{{id}}_PAIRS] */
 {{/ropes}}
-    attention_scratch *attention; /* one per thread */
+    thread_scratch *scratch; /* one per thread */
 };
 
 /* One pass: tokens of every row of the batch, from position seen on. */
@@ -96,15 +97,15 @@ static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 {{> ops/tile.c}}
 /* x / sqrt(mean(x^2) + eps) * weight: LlamaRMSNorm. The sum runs in one order, lane by lane. */
 static void norm_row(const float *x, const float *restrict w, int64_t width, float eps, float *y) {
+    const int64_t whole = width / SC_LANES * SC_LANES;
     vec squares = { 0 };
-    int64_t i = 0;
-    for (; i + SC_LANES <= width; i += SC_LANES)
+    for (int64_t i = 0; i < whole; i += SC_LANES)
         squares = vec_fma(vec_load(x + i), vec_load(x + i), squares);
     float sum = vec_sum(squares);
-    for (; i < width; i++)
+    for (int64_t i = whole; i < width; i++)
         sum += x[i] * x[i];
     const float scale = 1.0f / sqrtf(sum / (float)width + eps);
-    for (i = 0; i < width; i++)
+    for (int64_t i = 0; i < width; i++)
         y[i] = x[i] * scale * w[i];
 }
 
@@ -136,7 +137,7 @@ static inline void store_row(kv *restrict to, const float *restrict from, int64_
         to[d] = {{kv_store}};
 }
 
-static void transpose_keys(attention_scratch *a, int64_t dim) {
+static void transpose_keys(thread_scratch *a, int64_t dim) {
     for (int64_t d = 0; d < dim; d += SC_LANES)
         for (int64_t i = 0; i < SC_PANEL; i += SC_LANES) {
             vec v[SC_LANES];
@@ -151,7 +152,7 @@ static void transpose_keys(attention_scratch *a, int64_t dim) {
 }
 
 /* Folds one block's scores of a query, keys oldest … newest of it, into its running softmax. */
-static inline void softmax_block(attention_scratch *a, int64_t q, vec score[2], int64_t oldest, int64_t newest) {
+static inline void softmax_block(thread_scratch *a, int64_t q, vec score[2], int64_t oldest, int64_t newest) {
     float s[SC_PANEL];
     vec_store(s, score[0]);
     vec_store(s + SC_LANES, score[1]);
@@ -189,19 +190,15 @@ enum { HEAD_PANELS = {{head_panels}} };
 static void head(const step *s, int thread) {
     const int64_t rows = s->all ? s->rows : BATCH;
     const int64_t skip = s->all ? 0 : s->tokens - 1, stride = s->all ? 1 : s->tokens;
+    vec(*sum)[2] = s->model->scratch[thread].panel;
     for (int64_t panel = HEAD_PANELS * (int64_t)thread / s->threads;
          panel < HEAD_PANELS * (int64_t)(thread + 1) / s->threads; panel++) {
         const size_t width = (size_t)least(SC_PANEL, VOCAB - panel * SC_PANEL) * sizeof(float);
-        for (int64_t row = 0; row < rows; row += SC_TILE) {
-            vec sum[SC_TILE][2];
-            const int n = tile(sum, s->weights->lm_head + panel * HIDDEN * SC_PANEL,
-                               s->model->normed + (skip + row * stride) * HIDDEN_STRIDE,
-                               stride * HIDDEN_STRIDE, HIDDEN, rows - row);
-            for (int r = 0; r < n; r++) {
-                const int64_t b = s->all ? (row + r) / s->tokens : row + r;
-                const int64_t token = s->all ? (row + r) % s->tokens : 0;
-                memcpy(s->logits + b * s->logits_stride + token * VOCAB + panel * SC_PANEL, sum[r], width);
-            }
+        panel_times_rows(sum, s->weights->lm_head + panel * HIDDEN * SC_PANEL,
+                         s->model->normed + skip * HIDDEN_STRIDE, stride * HIDDEN_STRIDE, HIDDEN, rows);
+        for (int64_t row = 0; row < rows; row++) {
+            const int64_t b = s->all ? row / s->tokens : row, token = s->all ? row % s->tokens : 0;
+            memcpy(s->logits + b * s->logits_stride + token * VOCAB + panel * SC_PANEL, sum[row], width);
         }
     }
 }
@@ -299,7 +296,7 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
     m->cos{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
     m->sin{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
 {{/ropes}}
-    m->attention = take(base, &at, (size_t)threads, sizeof(attention_scratch));
+    m->scratch = take(base, &at, (size_t)threads, sizeof(thread_scratch));
     return at;
 }
 

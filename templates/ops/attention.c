@@ -22,7 +22,7 @@ static inline const kv *attention{{id}}_row(const kv *buffer, const kv *evicted,
 }
 
 static void attention{{id}}_task(const step *s, int thread, int layer, int batch, int head, int64_t first_token) {
-    attention_scratch *a = s->model->attention + thread;
+    thread_scratch *a = s->model->scratch + thread;
     const {{name}}_cache *cache = s->cache;
     const int64_t padding = cache->padding[batch], before = s->seen, seen = before + s->tokens;
     const int64_t tokens = least(ATTENTION{{id}}_TOKENS, s->tokens - first_token);

@@ -7,24 +7,28 @@ static inline float weight_float(weight w) { return {{weight_to_float}}; }
 
 #define TILE(name, type, load, ROW_COUNT)                                                          \
     static inline __attribute__((always_inline)) void name(                                        \
-        vec sum[SC_TILE][2], const type *restrict w, int64_t w_stride, const float *restrict x,    \
+        vec (*sum)[2], const type *restrict w, int64_t w_stride, const float *restrict x,          \
         int64_t x_stride, int64_t k) {                                                             \
-        vec s[ROW_COUNT][2];                                                                       \
+        vec low[ROW_COUNT], high[ROW_COUNT];                                                       \
         SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                            \
-            s[r][0] = sum[r][0];                                                                   \
-            s[r][1] = sum[r][1];                                                                   \
+            low[r] = sum[r][0];                                                                    \
+            high[r] = sum[r][1];                                                                   \
         }                                                                                          \
         for (int64_t i = 0; i < k; i++) {                                                          \
+            if (ROW_COUNT <= 2) { /* decode is bound by memory: ask 32 steps ahead */              \
+                __builtin_prefetch(w + (i + 32) * w_stride);                                       \
+                __builtin_prefetch(w + (i + 32) * w_stride + SC_LANES);                            \
+            }                                                                                      \
             const vec w0 = load(w + i * w_stride), w1 = load(w + i * w_stride + SC_LANES);         \
             SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                        \
                 const vec xi = vec_set(x[r * x_stride + i]);                                       \
-                s[r][0] = vec_fma(xi, w0, s[r][0]);                                                \
-                s[r][1] = vec_fma(xi, w1, s[r][1]);                                                \
+                low[r] = vec_fma(xi, w0, low[r]);                                                  \
+                high[r] = vec_fma(xi, w1, high[r]);                                                \
             }                                                                                      \
         }                                                                                          \
         SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                            \
-            sum[r][0] = s[r][0];                                                                   \
-            sum[r][1] = s[r][1];                                                                   \
+            sum[r][0] = low[r];                                                                    \
+            sum[r][1] = high[r];                                                                   \
         }                                                                                          \
     }
 
@@ -35,26 +39,32 @@ TILE(tile_f32_full, float, vec_load, SC_TILE)
 TILE(tile_f32_1, float, vec_load, 1)
 TILE(tile_f32_2, float, vec_load, 2)
 
-static inline __attribute__((always_inline)) int tile(vec sum[SC_TILE][2], const weight *w, const float *x, int64_t x_stride, int64_t k,
-                int64_t rows) {
-    const int n = (int)least(rows, SC_TILE);
-    SC_UNROLL
-    for (int r = 0; r < SC_TILE; r++)
-        sum[r][0] = sum[r][1] = (vec){ 0 };
-    if (n == SC_TILE)
-        tile_full(sum, w, SC_PANEL, x, x_stride, k);
-    else {
-        int r = 0;
-        for (; r + 2 <= n; r += 2)
-            tile_2(sum + r, w, SC_PANEL, x + r * x_stride, x_stride, k);
-        if (r < n)
-            tile_1(sum + r, w, SC_PANEL, x + r * x_stride, x_stride, k);
+/*
+ * One panel times any number of rows. Weights are taken {{k_chunk}} at a time, so that they stay in the
+ * first cache while all rows pass; a sum goes on where the piece before left it.
+ */
+static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weight *restrict w, const float *restrict x,
+                                                       int64_t x_stride, int64_t k, int64_t rows) {
+    enum { PIECE = {{k_chunk}} };
+    for (int64_t row = 0; row < rows; row++)
+        sum[row][0] = sum[row][1] = (vec){ 0 };
+    for (int64_t i = 0; i < k; i += PIECE) {
+        const int64_t n = rows > 2 ? least(PIECE, k - i) : k;
+        const weight *from = w + i * SC_PANEL;
+        int64_t row = 0;
+        for (; row + SC_TILE <= rows; row += SC_TILE)
+            tile_full(sum + row, from, SC_PANEL, x + row * x_stride + i, x_stride, n);
+        for (; row + 2 <= rows; row += 2)
+            tile_2(sum + row, from, SC_PANEL, x + row * x_stride + i, x_stride, n);
+        if (row < rows)
+            tile_1(sum + row, from, SC_PANEL, x + row * x_stride + i, x_stride, n);
+        if (n == k)
+            break;
     }
-    return n;
 }
 
 /* The same for float weights of any stride, onto what is in sum. */
-static inline __attribute__((always_inline)) int tile_f32_run(vec sum[SC_TILE][2], const float *w, int64_t w_stride,
+static inline __attribute__((always_inline)) int tile_f32_run(vec (*sum)[2], const float *w, int64_t w_stride,
                                const float *x, int64_t x_stride, int64_t k, int n) {
     if (n == SC_TILE)
         tile_f32_full(sum, w, w_stride, x, x_stride, k);
@@ -68,7 +78,7 @@ static inline __attribute__((always_inline)) int tile_f32_run(vec sum[SC_TILE][2
     return n;
 }
 
-static inline int tile_f32(vec sum[SC_TILE][2], const float *w, int64_t w_stride, const float *x,
+static inline int tile_f32(vec (*sum)[2], const float *w, int64_t w_stride, const float *x,
                            int64_t x_stride, int64_t k, int64_t rows) {
     for (int r = 0; r < SC_TILE; r++)
         sum[r][0] = sum[r][1] = (vec){ 0 };
@@ -76,7 +86,7 @@ static inline int tile_f32(vec sum[SC_TILE][2], const float *w, int64_t w_stride
 }
 
 /* Starts from y [rows, y_stride], each row times its factor. */
-static inline int tile_f32_onto(vec sum[SC_TILE][2], const float *w, int64_t w_stride, const float *x,
+static inline int tile_f32_onto(vec (*sum)[2], const float *w, int64_t w_stride, const float *x,
                                 int64_t x_stride, int64_t k, int64_t rows, const float *y,
                                 int64_t y_stride, const float *factor) {
     const int n = (int)least(rows, SC_TILE);
