@@ -151,6 +151,7 @@ static const char *linear_name(scope *top, linear_set *set, const sc_plan *plan,
     text(&s, "fn", name);
     text(&s, "what", what);
     number(&s, "in", shape.in);
+    number(&s, "depth", plan->pairs ? (shape.in + 1) / 2 * 2 : shape.in);
     number(&s, "out", shape.out);
     number(&s, "panels", (shape.out + unit - 1) / unit);
     number(&s, "panel", plan->panel);
@@ -465,7 +466,12 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     number(&s, "attention_dim", plan->attention_dim);
     number(&s, "attention_queries", plan->attention_queries);
     number(&s, "step_kv", plan->step_kv);
-    number(&s, "k_chunk", 256);
+    number(&s, "k_chunk", 192);
+    flag(&s, "pairs", plan->pairs);
+    text(&s, "operand_store", plan->pairs ? "vec_store_bf16" : "vec_store");
+    text(&s, "operand_from", plan->pairs ? "sc_to_bf16" : "");
+    text(&s, "operand_ctype", plan->pairs ? "unsigned short" : "float");
+    number(&s, "hidden_depth", plan->pairs ? (g->hidden + 1) / 2 * 2 : g->hidden);
     number(&s, "head_panels", (g->vocab + plan->panel - 1) / plan->panel);
     flag(&s, "tied", g->tied);
     real(&s, "norm_eps", g->norm.eps);
@@ -511,6 +517,14 @@ static int emit_file(sc_folder *folder, const char *path, const char *template_f
     return rc;
 }
 
+bool sc_emit_needs(const sc_plan *plan, const char *path) {
+    const char *own = plan->options.arch->vector;
+    if (strncmp(path, "runtime/vector_", 15) || !strcmp(path, "runtime/vector_math.h"))
+        return !strncmp(path, "runtime/", 8);
+    /* The bfloat16 header stands on the one without. */
+    return !strcmp(path + 8, own) || (plan->options.arch->pairs && !strcmp(path + 8, "vector_avx512.h"));
+}
+
 int sc_emit_sources(sc_folder *folder, const sc_plan *plan, const sc_values *values, sc_error *err) {
     static const struct {
         const char *from, *suffix;
@@ -525,8 +539,7 @@ int sc_emit_sources(sc_folder *folder, const sc_plan *plan, const sc_values *val
     }
     for (int i = 0; i < sc_embedded_count && !rc; i++) {
         const struct sc_embedded *e = &sc_embedded[i];
-        const bool vector = !strncmp(e->path, "runtime/vector_", 15) && strcmp(e->path, "runtime/vector_math.h");
-        if (strncmp(e->path, "runtime/", 8) || (vector && strcmp(e->path + 8, plan->options.arch->vector)))
+        if (!sc_emit_needs(plan, e->path))
             continue;
         rc = sc_folder_write(folder, e->path, e->bytes, e->size, err);
     }

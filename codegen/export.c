@@ -53,7 +53,7 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
         return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16", options->dtype);
     o.arch = sc_arch_find(options->arch ? options->arch : "native");
     if (!o.arch)
-        return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4", options->arch);
+        return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4, x86-64-v4-bf16", options->arch);
     int rc = casting_name(&o.name, pool, options->name, config->model_type, err);
     sc_graph *graph;
     if (!rc)
@@ -183,10 +183,8 @@ static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc
     if (source->tensors && source->tokenizer)
         list[n++] = sc_pool_printf(pool, "%s.tokenizer", plan->options.name);
     for (int i = 0; i < sc_embedded_count; i++) {
-        const char *path = sc_embedded[i].path;
-        const bool vector = !strncmp(path, "runtime/vector_", 15) && strcmp(path, "runtime/vector_math.h");
-        if (!strncmp(path, "runtime/", 8) && (!vector || !strcmp(path + 8, plan->options.arch->vector)))
-            list[n++] = path;
+        if (sc_emit_needs(plan, sc_embedded[i].path))
+            list[n++] = sc_embedded[i].path;
     }
     for (int i = 0; i < n; i++)
         if (!list[i])

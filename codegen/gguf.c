@@ -32,12 +32,25 @@ enum {
     MAX_STRING = 16 * 1024 * 1024,
     MAX_NESTING = 4,
     GGUF_DIMS = 4,
-    MIN_PAIR_BYTES = 8 + 4 + 1,   /* key length, type, a bool */
+    MIN_PAIR_BYTES = 8 + 4 + 1,      /* key length, type, a bool */
     MIN_TENSOR_BYTES = 8 + 4 + 4 + 8 /* name length, n_dims, type, offset */
 };
 
 typedef enum {
-    U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, VALUE_TYPES
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    F32,
+    BOOL,
+    STRING,
+    ARRAY,
+    U64,
+    I64,
+    F64,
+    VALUE_TYPES
 } value_type;
 
 static const unsigned value_bytes[VALUE_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
@@ -310,11 +323,11 @@ static const char *text_of(const pair *p) { return p && p->type == STRING ? p->t
 /* ---- tensors ---- */
 
 static const char *const layer_names[][2] = {
-    { "attn_norm", "input_layernorm" },       { "ffn_norm", "post_attention_layernorm" },
-    { "attn_q", "self_attn.q_proj" },         { "attn_k", "self_attn.k_proj" },
-    { "attn_v", "self_attn.v_proj" },         { "attn_output", "self_attn.o_proj" },
-    { "attn_q_norm", "self_attn.q_norm" },    { "attn_k_norm", "self_attn.k_norm" },
-    { "ffn_gate", "mlp.gate_proj" },          { "ffn_up", "mlp.up_proj" },
+    { "attn_norm", "input_layernorm" },    { "ffn_norm", "post_attention_layernorm" },
+    { "attn_q", "self_attn.q_proj" },      { "attn_k", "self_attn.k_proj" },
+    { "attn_v", "self_attn.v_proj" },      { "attn_output", "self_attn.o_proj" },
+    { "attn_q_norm", "self_attn.q_norm" }, { "attn_k_norm", "self_attn.k_norm" },
+    { "ffn_gate", "mlp.gate_proj" },       { "ffn_up", "mlp.up_proj" },
     { "ffn_down", "mlp.down_proj" },
 };
 
@@ -551,12 +564,14 @@ static int put_size(const reader *r, cJSON *config, const char *key, const char 
 
 /* What changes the arithmetic and is not carried over must not pass in silence. */
 static int refuse_unread(const reader *r, const char *arch, int64_t head_dim) {
-    static const char *const unread[] = { "expert_count", "expert_used_count", "logit_scale",
-                                          "attention.scale", "residual_scale", "embedding_scale",
+    static const char *const unread[] = { "expert_count",        "expert_used_count",
+                                          "logit_scale",         "attention.scale",
+                                          "residual_scale",      "embedding_scale",
                                           "attention.clamp_kqv", "attention.max_alibi_bias" };
     for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) {
         const pair *p = find_arch(r, arch, unread[i]);
-        if (p && (p->type == STRING || p->type == ARRAY || p->integer || fpclassify(p->number) != FP_ZERO))
+        if (p && (p->type == STRING || p->type == ARRAY || p->integer ||
+                  fpclassify(p->number) != FP_ZERO))
             return bad(r, p->key, "is not read by slipcast from GGUF");
     }
     static const char *const same[] = { "attention.value_length", "rope.dimension_count" };
@@ -881,8 +896,7 @@ static int make_tokenizer(reader *r) {
     cJSON *added = top ? cJSON_AddArrayToObject(top, "added_tokens") : NULL;
     cJSON *splitter = top ? cJSON_AddObjectToObject(top, "pre_tokenizer") : NULL;
     cJSON *bpe = top ? cJSON_AddObjectToObject(top, "model") : NULL;
-    if (!added || !splitter || !bpe ||
-        !cJSON_AddStringToObject(splitter, "type", "slipcast_pre") ||
+    if (!added || !splitter || !bpe || !cJSON_AddStringToObject(splitter, "type", "slipcast_pre") ||
         !cJSON_AddStringToObject(splitter, "name", pre) ||
         !cJSON_AddStringToObject(bpe, "type", "BPE") ||
         !cJSON_AddBoolToObject(bpe, "ignore_merges", ignores_merges(pre)))

@@ -128,7 +128,8 @@ static char *put_utf8(char *out, long code) {
     return out;
 }
 
-/* What follows a backslash and u. An escape is never shorter than its UTF-8, so scratch holds it. */
+/* What follows a backslash and u. An escape is never shorter than its UTF-8, so scratch holds it.
+ */
 static int parse_unicode(parser *p, char **out) {
     long code = hex4(p);
     if (code < 0)
@@ -228,9 +229,10 @@ static cJSON *make_number(double value) {
     cJSON *item = cJSON_CreateNumber(0);
     if (item) {
         item->valuedouble = value;
-        item->valueint = value >= INT_MAX ? INT_MAX : value <= INT_MIN ? INT_MIN
-                         : isnan(value)                               ? 0
-                                                                      : (int)value;
+        item->valueint = value >= INT_MAX   ? INT_MAX
+                         : value <= INT_MIN ? INT_MIN
+                         : isnan(value)     ? 0
+                                            : (int)value;
     }
     return item;
 }

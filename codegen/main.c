@@ -21,7 +21,7 @@ static const char help[] =
     "  --max-cache-len N   tokens that the cache holds (max_position_embeddings, at most 4096)\n"
     "  --batch-size N      rows (1; run: as many as there are prompts)\n"
     "  --dtype T           float32 (default) or bfloat16, of weights and cache\n"
-    "  --arch A            native (default), generic, x86-64-v3, x86-64-v4\n"
+    "  --arch A            native (default), generic, x86-64-v3, x86-64-v4, x86-64-v4-bf16\n"
     "  --name NAME         prefix of the casting's functions (the model_type)\n"
     "  --quiet  --json\n"
     "run: -p TEXT  --token-ids 1,2;3,4  --max-new-tokens N  --ignore-eos  --temperature T  --top-k K\n"

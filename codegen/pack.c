@@ -153,10 +153,12 @@ static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
             if (rc)
                 return rc;
         }
-        for (int64_t i = 0; i < p->in; i++)
+        const int64_t run = k->plan->pairs && !floats ? 2 : 1; /* inputs that lie side by side */
+        for (int64_t i = 0; i < p->depth; i++)
             for (int64_t lane = 0; lane < width; lane++)
-                store(k, (size_t)(i * width + lane), k->rows[lane * p->in + i], floats);
-        const int rc = put(k, k->out, (size_t)(p->in * width) * size, err);
+                store(k, (size_t)((i / run * width + lane) * run + i % run),
+                      i < p->in ? k->rows[lane * p->in + i] : 0, floats);
+        const int rc = put(k, k->out, (size_t)(p->depth * width) * size, err);
         if (rc)
             return rc;
         if (k->progress)
@@ -228,7 +230,7 @@ int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensor
             bias = p->part[k].rows > bias ? p->part[k].rows : bias;
     }
     packer k = { .fd = fd, .path = path, .plan = plan, .tensors = tensors, .progress = progress };
-    const size_t room = (size_t)(plan->panel * widest > bias ? plan->panel * widest : bias);
+    const size_t room = (size_t)(plan->panel * (widest + 1) > bias ? plan->panel * (widest + 1) : bias);
     k.rows = calloc(room, sizeof(float));
     k.out = calloc(room, sizeof(float));
     sc_weights_header header;

@@ -6,17 +6,16 @@
 #include "../runtime/cpu.h"
 
 static const sc_arch archs[] = {
-    { "generic", "vector_generic.h", "", 4 },
-    { "x86-64-v3", "vector_avx2.h", "-march=x86-64-v3", 8 },
-    { "x86-64-v4", "vector_avx512.h", "-march=x86-64-v4 -mprefer-vector-width=512", 16 },
+    { "generic", "vector_generic.h", "", 4, false },
+    { "x86-64-v3", "vector_avx2.h", "-march=x86-64-v3", 8, false },
+    { "x86-64-v4", "vector_avx512.h", "-march=x86-64-v4 -mprefer-vector-width=512", 16, false },
+    { "x86-64-v4-bf16", "vector_avx512_bf16.h",
+      "-march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512", 16, true },
 };
 
 const sc_arch *sc_arch_find(const char *name) {
-    if (!strcmp(name, "native")) {
+    if (!strcmp(name, "native"))
         name = sc_cpu_native();
-        if (!strcmp(name, "x86-64-v4-bf16"))
-            name = "x86-64-v4"; /* widening beats the bfloat16 dot product in our kernels */
-    }
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
         if (!strcmp(archs[i].name, name))
             return &archs[i];
@@ -161,8 +160,10 @@ static int add_packed(sc_plan *plan, sc_packed packed, sc_error *err) {
         break;
     }
     const bool floats = packed.kind == SC_PACK_FLOATS || packed.kind == SC_PACK_BIAS;
+    const bool panels = packed.kind == SC_PACK_PANELS || packed.kind == SC_PACK_GATED;
+    packed.depth = plan->pairs && panels ? round_up(packed.in, 2) : packed.in;
     size_t bytes;
-    const int rc = bytes_of(&bytes, (int64_t[]){ elements, packed.in, floats ? 4 : size }, 3, err);
+    const int rc = bytes_of(&bytes, (int64_t[]){ elements, packed.depth, floats ? 4 : size }, 3, err);
     if (rc)
         return rc;
     packed.bytes = bytes;
@@ -293,7 +294,7 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
         return rc;
     plan->scratch_bytes += staging;
     const int64_t q = plan->attention_queries, dim = plan->attention_dim;
-    plan->thread_scratch_bytes = (size_t)((2 * q * dim + q * panel + 3 * panel * dim + 3 * q +
+    plan->thread_scratch_bytes = (size_t)((2 * q * dim + q * panel + 3 * panel * dim + 3 * q + plan->hidden_stride +
                                            batch * plan->block * panel) * 4);
     return SC_OK;
 }
@@ -312,6 +313,7 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_graph *graph,
     p->options = *options;
     p->graph = graph;
     p->panel = 2 * options->arch->lanes;
+    p->pairs = options->arch->pairs && options->dtype == SC_BF16;
     int rc = plan_cache(p, pool, err);
     if (!rc)
         rc = plan_weights(p, pool, err);

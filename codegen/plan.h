@@ -23,6 +23,7 @@ typedef struct {
     const char *vector; /* runtime header of its vectors */
     const char *cflags; /* for the compiler; "" for none */
     int lanes;          /* floats in a vector; a weight panel is twice as wide */
+    bool pairs;         /* multiplies bfloat16 in pairs */
 } sc_arch;
 
 /* "native" is this machine's best. NULL: unknown name. */
@@ -72,6 +73,7 @@ typedef struct {
     int parts;
     sc_pack_part part[3];
     int64_t in;      /* width of a row; 1 of a vector */
+    int64_t depth;   /* the same as packed: in pairs an odd width has a zero more */
     int64_t panels;  /* of SC_PACK_PANELS, _GATED and _BIAS */
     uint64_t offset; /* from the start of the file */
     uint64_t bytes;
@@ -81,6 +83,7 @@ typedef struct {
     sc_plan_options options;
     const sc_graph *graph;
     int64_t panel, block; /* outputs per panel; tokens per batch row of one pass */
+    bool pairs;           /* bfloat16 weights lie in pairs along the input: [panel, in / 2, lanes, 2] */
     int shapes;
     sc_cache_shape *shape;
     sc_layer_cache *layer; /* [graph->layers] */

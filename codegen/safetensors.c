@@ -56,9 +56,9 @@ static int begin(gathering *g, sc_pool *pool, const char *path, int files, sc_er
 
 static int make_room(gathering *g, int more, sc_error *err) {
     sc_tensors *t = g->made;
-    if (g->room - t->count >= more)
+    if (t->tensor && g->room - t->count >= more)
         return SC_OK;
-    g->room = (t->count + more) * 2;
+    g->room = (t->count + more) * 2 + 1; /* never none: the list is no NULL then */
     sc_tensor *tensor = sc_pool_alloc(g->pool, (size_t)g->room, sizeof *tensor);
     if (!tensor)
         return sc_oom(err, "listing the tensors");
@@ -72,7 +72,8 @@ static int check_metadata(const cJSON *metadata, const char *file, sc_error *err
     if (cJSON_IsNull(metadata))
         return SC_OK;
     if (!cJSON_IsObject(metadata))
-        return sc_fail(err, SC_EINPUT, "%s: __metadata__: is no object (write the file anew)", file);
+        return sc_fail(err, SC_EINPUT, "%s: __metadata__: is no object (write the file anew)",
+                       file);
     for (const cJSON *item = metadata->child; item; item = item->next)
         if (!cJSON_IsString(item))
             return sc_fail(err, SC_EINPUT,
@@ -223,9 +224,8 @@ static int read_length(uint64_t *length, int fd, uint64_t bytes, const char *fil
         return sc_fail(err, SC_EINPUT,
                        "%s: is a git-lfs pointer, not the weights (run git lfs pull)", file);
     if (want < LENGTH_BYTES)
-        return sc_fail(err, SC_EINPUT,
-                       "%s: %llu bytes are no safetensors file (fetch it again)", file,
-                       (unsigned long long)bytes);
+        return sc_fail(err, SC_EINPUT, "%s: %llu bytes are no safetensors file (fetch it again)",
+                       file, (unsigned long long)bytes);
     *length = 0;
     for (int i = LENGTH_BYTES; i-- > 0;)
         *length = *length << 8 | head[i];
@@ -381,8 +381,9 @@ int sc_safetensors_open(sc_tensors **tensors, sc_pool *pool, const char *folder,
         return sc_safetensors_open_file(tensors, pool, single, err);
     if (access(index, F_OK) == 0)
         return open_shards(tensors, pool, folder, index, err);
-    return sc_fail(err, SC_EINPUT,
-                   "%s: neither model.safetensors nor model.safetensors.index.json is there (name a "
-                   "folder with safetensors weights)",
-                   folder);
+    return sc_fail(
+        err, SC_EINPUT,
+        "%s: neither model.safetensors nor model.safetensors.index.json is there (name a "
+        "folder with safetensors weights)",
+        folder);
 }

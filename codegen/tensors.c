@@ -16,7 +16,7 @@ enum { PIECE_BYTES = 64 * 1024, QUANTS = 32 };
 static const struct {
     int64_t elements, bytes;
 } block_of[SC_DTYPE_OTHER] = {
-    [SC_F32] = { 1, 4 },    [SC_F16] = { 1, 2 },    [SC_BF16] = { 1, 2 },  [SC_Q8_0] = { 32, 34 },
+    [SC_F32] = { 1, 4 },    [SC_F16] = { 1, 2 },    [SC_BF16] = { 1, 2 },   [SC_Q8_0] = { 32, 34 },
     [SC_Q4_0] = { 32, 18 }, [SC_Q4_1] = { 32, 20 }, [SC_Q5_0] = { 32, 22 }, [SC_Q5_1] = { 32, 24 },
 };
 
@@ -68,9 +68,9 @@ int sc_tensors_sort(sc_tensors *tensors, sc_error *err) {
 
 const sc_tensor *sc_tensors_find(const sc_tensors *tensors, const char *name) {
     const sc_tensor key = { .name = name };
-    return tensors->count ? bsearch(&key, tensors->tensor, (size_t)tensors->count, sizeof key,
-                                    by_name)
-                          : NULL;
+    return tensors->count
+               ? bsearch(&key, tensors->tensor, (size_t)tensors->count, sizeof key, by_name)
+               : NULL;
 }
 
 void sc_tensors_close(sc_tensors *tensors) {
@@ -196,10 +196,11 @@ int sc_tensor_read(const sc_tensor *t, int64_t first, int64_t rows, float *out, 
     for (int i = 0; i + 1 < t->rank; i++)
         all *= t->shape[i];
     if (t->dtype >= SC_DTYPE_OTHER)
-        return sc_fail(err, SC_EINPUT,
-                       "%s: %.200s: type %s is not read (F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0 and "
-                       "Q5_1 are)",
-                       t->file, t->name, t->type);
+        return sc_fail(
+            err, SC_EINPUT,
+            "%s: %.200s: type %s is not read (F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0 and "
+            "Q5_1 are)",
+            t->file, t->name, t->type);
     if (first < 0 || rows < 0 || rows > all || first > all - rows)
         return sc_fail(err, SC_EINPUT, "%s: %.200s: rows %lld and %lld more wanted, it has %lld",
                        t->file, t->name, (long long)first, (long long)rows, (long long)all);

@@ -22,10 +22,12 @@
 #define API __attribute__((visibility("default")))
 
 typedef {{weight_ctype}} weight; /* one packed weight: {{dtype}} */
+typedef {{operand_ctype}} operand; /* what weights are multiplied with */
 
 /* Rows of scratch are padded to whole panels, and by a cache line so that rows do not collide. */
 enum {
     HIDDEN = {{hidden}},
+    HIDDEN_DEPTH = {{hidden_depth}}, /* as packed */
     VOCAB = {{vocab}},
     BLOCK = {{block}}, /* tokens per row of the batch that one pass takes */
     ROWS = BATCH * BLOCK,
@@ -58,6 +60,7 @@ typedef struct {
     float value[SC_PANEL][ATTENTION_DIM];
     float top[ATTENTION_QUERIES], total[ATTENTION_QUERIES], shrink[ATTENTION_QUERIES];
     vec panel[ROWS][2]; /* a linear's sums, one panel of outputs */
+    float normed[HIDDEN_STRIDE];
 } thread_scratch;
 
 /* Scratch of the shared operations, in the order in which a token meets it. */
@@ -66,10 +69,10 @@ struct sc_model {
     sc_threads *threads;
     {{name}}_weights weights;
     float *x;        /* [ROWS, HIDDEN_STRIDE] residual stream */
-    float *normed;   /* [ROWS, HIDDEN_STRIDE] */
+    operand *normed; /* [ROWS, HIDDEN_STRIDE] */
     float *qkv;      /* [ROWS, QKV_STRIDE] */
-    float *attended; /* [ROWS, ATTENDED_STRIDE] */
-    float *ffn;      /* [ROWS, FFN_STRIDE] */
+    operand *attended; /* [ROWS, ATTENDED_STRIDE] */
+    operand *ffn;    /* [ROWS, FFN_STRIDE] */
     kv *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{#ropes}}
     float *cos{{id}}, *sin{{id}}; /* [ROWS, ROPE{{id}}_PAIRS] */
@@ -94,6 +97,8 @@ typedef struct {
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
+
 {{> ops/tile.c}}
 /* x / sqrt(mean(x^2) + eps) * weight: LlamaRMSNorm. The sum runs in one order, lane by lane. */
 static void norm_row(const float *x, const float *restrict w, int64_t width, float eps, float *y) {
@@ -110,8 +115,17 @@ static void norm_row(const float *x, const float *restrict w, int64_t width, flo
 }
 
 static void norm_rows(const step *s, int thread, const float *w, float eps) {
-    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads; row++)
+    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads; row++) {
+{{^pairs}}
         norm_row(s->model->x + row * HIDDEN_STRIDE, w, HIDDEN, eps, s->model->normed + row * HIDDEN_STRIDE);
+{{/pairs}}
+{{#pairs}}
+        float *normed = s->model->scratch[thread].normed;
+        norm_row(s->model->x + row * HIDDEN_STRIDE, w, HIDDEN, eps, normed);
+        for (int64_t i = 0; i < HIDDEN_STRIDE; i += SC_LANES)
+            store_operand(s->model->normed + row * HIDDEN_STRIDE + i, vec_load(normed + i));
+{{/pairs}}
+    }
 }
 
 /* Rotate-half: pair i is (x[i], x[i + pairs]). */
@@ -194,8 +208,8 @@ static void head(const step *s, int thread) {
     for (int64_t panel = HEAD_PANELS * (int64_t)thread / s->threads;
          panel < HEAD_PANELS * (int64_t)(thread + 1) / s->threads; panel++) {
         const size_t width = (size_t)least(SC_PANEL, VOCAB - panel * SC_PANEL) * sizeof(float);
-        panel_times_rows(sum, s->weights->lm_head + panel * HIDDEN * SC_PANEL,
-                         s->model->normed + skip * HIDDEN_STRIDE, stride * HIDDEN_STRIDE, HIDDEN, rows);
+        panel_times_rows(sum, s->weights->lm_head + panel * HIDDEN_DEPTH * SC_PANEL,
+                         s->model->normed + skip * HIDDEN_STRIDE, stride * HIDDEN_STRIDE, HIDDEN_DEPTH, rows);
         for (int64_t row = 0; row < rows; row++) {
             const int64_t b = s->all ? row / s->tokens : row, token = s->all ? row % s->tokens : 0;
             memcpy(s->logits + b * s->logits_stride + token * VOCAB + panel * SC_PANEL, sum[row], width);
@@ -212,9 +226,14 @@ static void embed(const step *s, int thread) {
         float *x = s->model->x + row * HIDDEN_STRIDE;
 {{#tied}}
         /* embed_tokens is lm_head, packed: the row is one lane of a panel. */
-        const weight *from = s->weights->lm_head + id / SC_PANEL * HIDDEN * SC_PANEL + id % SC_PANEL;
+        const weight *from = s->weights->lm_head + id / SC_PANEL * HIDDEN_DEPTH * SC_PANEL;
         for (int64_t i = 0; i < HIDDEN; i++)
-            x[i] = weight_float(from[i * SC_PANEL]);
+{{^pairs}}
+            x[i] = weight_float(from[i * SC_PANEL + id % SC_PANEL]);
+{{/pairs}}
+{{#pairs}}
+            x[i] = weight_float(from[(i / 2 * SC_PANEL + id % SC_PANEL) * 2 + i % 2]);
+{{/pairs}}
 {{/tied}}
 {{^tied}}
         const weight *from = s->weights->embed_tokens + id * HIDDEN;
@@ -286,10 +305,10 @@ static void *take(unsigned char *base, size_t *at, size_t count, size_t size) {
 static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads) {
     size_t at = 0;
     m->x = take(base, &at, (size_t)ROWS * HIDDEN_STRIDE, sizeof(float));
-    m->normed = take(base, &at, (size_t)ROWS * HIDDEN_STRIDE, sizeof(float));
+    m->normed = take(base, &at, (size_t)ROWS * HIDDEN_STRIDE, sizeof(operand));
     m->qkv = take(base, &at, (size_t)ROWS * QKV_STRIDE, sizeof(float));
-    m->attended = take(base, &at, (size_t)ROWS * ATTENDED_STRIDE, sizeof(float));
-    m->ffn = take(base, &at, (size_t)ROWS * FFN_STRIDE, sizeof(float));
+    m->attended = take(base, &at, (size_t)ROWS * ATTENDED_STRIDE, sizeof(operand));
+    m->ffn = take(base, &at, (size_t)ROWS * FFN_STRIDE, sizeof(operand));
     m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv));
     m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv));
 {{#ropes}}

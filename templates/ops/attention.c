@@ -93,10 +93,10 @@ static void attention{{id}}_task(const step *s, int thread, int layer, int batch
     for (int64_t q = 0; q < queries; q++) {
         const int64_t token = first_token + q / ATTENTION{{id}}_GROUP;
         const int64_t q_head = head * ATTENTION{{id}}_GROUP + q % ATTENTION{{id}}_GROUP;
-        float *to = s->model->attended + (batch * s->tokens + token) * ATTENDED_STRIDE + q_head * SHAPE{{shape}}_V_DIM;
+        operand *to = s->model->attended + (batch * s->tokens + token) * ATTENDED_STRIDE + q_head * SHAPE{{shape}}_V_DIM;
         const float total = a->total[q];
         for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d++)
-            to[d] = total > 0 ? a->sum[q][d] / total : 0;
+            to[d] = {{operand_from}}(total > 0 ? a->sum[q][d] / total : 0);
     }
 }
 

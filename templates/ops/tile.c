@@ -2,7 +2,9 @@
  * tile - up to SC_TILE rows of x times one panel of weights [k, SC_PANEL], sums held in registers.
  * Each of the sums runs over k in rising order, one fused multiply-add each. Returns the rows done.
  */
+{{^pairs}}
 static inline vec weight_vec(const weight *w) { return {{weight_load}}; }
+{{/pairs}}
 static inline float weight_float(weight w) { return {{weight_to_float}}; }
 
 #define TILE(name, type, load, ROW_COUNT)                                                          \
@@ -32,9 +34,45 @@ static inline float weight_float(weight w) { return {{weight_to_float}}; }
         }                                                                                          \
     }
 
+{{^pairs}}
 TILE(tile_full, weight, weight_vec, SC_TILE)
 TILE(tile_1, weight, weight_vec, 1)
 TILE(tile_2, weight, weight_vec, 2)
+{{/pairs}}
+{{#pairs}}
+/* The same on pairs of bfloat16: one instruction adds two products, in rising order of the pairs. */
+#define TILE_PAIRS(name, ROW_COUNT)                                                                \
+    static inline __attribute__((always_inline)) void name(                                        \
+        vec (*sum)[2], const weight *restrict w, int64_t w_stride, const operand *restrict x,      \
+        int64_t x_stride, int64_t k) {                                                             \
+        vec low[ROW_COUNT], high[ROW_COUNT];                                                       \
+        SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                            \
+            low[r] = sum[r][0];                                                                    \
+            high[r] = sum[r][1];                                                                   \
+        }                                                                                          \
+        for (int64_t i = 0; i < k; i += 2) {                                                       \
+            if (ROW_COUNT <= 2) { /* decode is bound by memory: ask 32 steps ahead */              \
+                __builtin_prefetch(w + (i + 64) * w_stride);                                       \
+                __builtin_prefetch(w + (i + 64) * w_stride + 2 * SC_LANES);                        \
+            }                                                                                      \
+            const pairs w0 = pairs_load(w + i * w_stride);                                         \
+            const pairs w1 = pairs_load(w + i * w_stride + 2 * SC_LANES);                          \
+            SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                        \
+                const pairs xi = pairs_set(x + r * x_stride + i);                                  \
+                low[r] = pairs_dot(w0, xi, low[r]);                                                \
+                high[r] = pairs_dot(w1, xi, high[r]);                                              \
+            }                                                                                      \
+        }                                                                                          \
+        SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                            \
+            sum[r][0] = low[r];                                                                    \
+            sum[r][1] = high[r];                                                                   \
+        }                                                                                          \
+    }
+
+TILE_PAIRS(tile_full, SC_TILE)
+TILE_PAIRS(tile_1, 1)
+TILE_PAIRS(tile_2, 2)
+{{/pairs}}
 TILE(tile_f32_full, float, vec_load, SC_TILE)
 TILE(tile_f32_1, float, vec_load, 1)
 TILE(tile_f32_2, float, vec_load, 2)
@@ -43,7 +81,7 @@ TILE(tile_f32_2, float, vec_load, 2)
  * One panel times any number of rows. Weights are taken {{k_chunk}} at a time, so that they stay in the
  * first cache while all rows pass; a sum goes on where the piece before left it.
  */
-static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weight *restrict w, const float *restrict x,
+static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weight *restrict w, const operand *restrict x,
                                                        int64_t x_stride, int64_t k, int64_t rows) {
     enum { PIECE = {{k_chunk}} };
     for (int64_t row = 0; row < rows; row++)
