@@ -20,11 +20,11 @@ static bool has_weights(const char *model) {
 
 static int export_to(const char *dir, const char *model, const sc_export_options *options, sc_pool *pool, FILE *out,
                      sc_error *err) {
-    sc_source *source;
+    sc_source *source = NULL;
     int rc = sc_source_open(&source, pool, model, has_weights(model), err);
     if (rc)
         return rc;
-    const sc_plan *plan;
+    const sc_plan *plan = NULL;
     rc = sc_export_plan(&plan, pool, source, options, err);
     for (int i = 0; i < source->config->notes && !rc && !options->quiet; i++)
         fprintf(stderr, "%s: %s\n", source->config->path, source->config->note[i]);

@@ -187,9 +187,9 @@ int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     sc_export_options options = cli->export;
     if (!cli->given_batch && cli->rows > 1)
         options.batch_size = cli->rows;
-    char *cache, key[65];
+    char *cache = NULL, key[65];
     int rc = cache_folder(&cache, pool, err);
-    sc_source *source;
+    sc_source *source = NULL;
     if (!rc)
         rc = sc_source_open(&source, pool, cli->model[0], true, err);
     if (rc)
@@ -198,7 +198,7 @@ int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
         sc_source_close(source);
         return sc_fail(err, SC_EINPUT, "%s: has no weights to run (give the folder, not its config.json)", cli->model[0]);
     }
-    const sc_plan *plan;
+    const sc_plan *plan = NULL;
     const char *dir = NULL, *program = NULL;
     rc = sc_export_plan(&plan, pool, source, &options, err);
     if (!rc)

@@ -7,11 +7,11 @@ static void say_notes(const sc_config *config) {
 }
 
 int sc_cmd_inspect(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
-    sc_source *source;
+    sc_source *source = NULL;
     int rc = sc_source_open(&source, pool, cli->model[0], false, err);
     if (rc)
         return rc;
-    sc_graph *graph;
+    sc_graph *graph = NULL;
     rc = sc_graph_make(&graph, pool, source->config, err);
     if (!rc) {
         sc_graph_print(out, graph, source->config);
@@ -28,11 +28,11 @@ int sc_cmd_inspect(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
 }
 
 int sc_cmd_plan(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
-    sc_source *source;
+    sc_source *source = NULL;
     int rc = sc_source_open(&source, pool, cli->model[0], false, err);
     if (rc)
         return rc;
-    const sc_plan *plan;
+    const sc_plan *plan = NULL;
     rc = sc_export_plan(&plan, pool, source, &cli->export, err);
     if (!rc) {
         if (!cli->export.quiet)

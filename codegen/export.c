@@ -55,10 +55,10 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
     if (!o.arch)
         return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4, x86-64-v4-bf16", options->arch);
     int rc = casting_name(&o.name, pool, options->name, config->model_type, err);
-    sc_graph *graph;
+    sc_graph *graph = NULL;
     if (!rc)
         rc = sc_graph_make(&graph, pool, config, err);
-    sc_plan *made;
+    sc_plan *made = NULL;
     if (!rc)
         rc = sc_plan_make(&made, pool, graph, &o, err);
     if (!rc)
@@ -229,7 +229,7 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
 
 int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, const sc_plan *plan, bool quiet,
                     sc_error *err) {
-    sc_values *values;
+    sc_values *values = NULL;
     sc_folder *folder = NULL;
     int rc = sc_emit_values(&values, pool, plan, source->config, err);
     if (!rc)

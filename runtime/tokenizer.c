@@ -40,6 +40,9 @@ enum { PCRE2_NOTEMPTY = 4, PCRE2_NOMATCH = -1 };
 #define PCRE2_UCP_UTF (UINT32_C(0x00020000) | UINT32_C(0x00080000))
 #define PCRE2_NO_UTF_CHECK UINT32_C(0x40000000)
 
+/* A character of a word, next to which a single_word token does not count. */
+#define WORD_PATTERN "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}]"
+
 typedef ptrdiff_t utf8proc_map_function(const uint8_t *, ptrdiff_t, uint8_t **, int);
 enum { UTF8PROC_STABLE_COMPOSE = 2 | 8 };
 
@@ -55,6 +58,7 @@ struct sc_tokenizer {
     const char *text;
     uint32_t added_first[257]; /* added[added_first[b]] … begin with byte b */
     void *code[SC_TOKENIZER_PATTERNS_MAX];
+    void *word_code; /* WORD_PATTERN; NULL without patterns */
     pcre2_table pcre2;
     void *utf8proc; /* NULL: not needed or not there */
     utf8proc_map_function *map;
@@ -305,6 +309,14 @@ static int compile_patterns(sc_tokenizer *t, const char *path, sc_error *err) {
                          path, (int)i, reason, at);
         }
     }
+    if (rc == 0) {
+        int code = 0;
+        size_t at = 0;
+        t->word_code = t->pcre2.compile((const uint8_t *)WORD_PATTERN, strlen(WORD_PATTERN),
+                                        PCRE2_UCP_UTF, &code, &at, NULL);
+        if (!t->word_code)
+            rc = sc_fail(err, SC_EENV, "%s: out of memory", path);
+    }
     return rc;
 }
 
@@ -362,6 +374,8 @@ void sc_tokenizer_close(sc_tokenizer *t) {
     for (int i = 0; i < SC_TOKENIZER_PATTERNS_MAX; i++)
         if (t->code[i])
             t->pcre2.code_free(t->code[i]);
+    if (t->word_code)
+        t->pcre2.code_free(t->word_code);
     if (t->pcre2.library)
         dlclose(t->pcre2.library);
     if (t->utf8proc)
@@ -387,6 +401,7 @@ typedef struct {
     const sc_tokenizer *t;
     sc_error *err;
     void *match_data[SC_TOKENIZER_PATTERNS_MAX];
+    void *word_data;
     void *match_context;
     int32_t *ids;
     size_t count, room;
@@ -616,9 +631,28 @@ static size_t space_length(const char *s, size_t n) {
     return 0;
 }
 
-static bool word_byte(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || (c & 0x80);
+/* Where the white space before end begins, not before start. */
+static size_t strip_left(const char *text, size_t start, size_t end) {
+    for (size_t back = 1; back <= 3 && start + back <= end; back++)
+        if (space_length(text + end - back, back) == back) {
+            end -= back;
+            back = 0;
+        }
+    return end;
+}
+
+/* Whether a word's character begins text (n bytes), or ends it. */
+static bool touches_word(const encoder *e, const char *text, size_t n, bool at_end) {
+    if (n == 0)
+        return false;
+    size_t from = at_end ? n - 1 : 0, to = from + 1;
+    while (at_end && from > 0 && (text[from] & 0xC0) == 0x80)
+        from--;
+    while (!at_end && to < n && (text[to] & 0xC0) == 0x80)
+        to++;
+    return e->t->word_code &&
+           e->t->pcre2.match(e->t->word_code, (const uint8_t *)text + from, to - from, 0,
+                             PCRE2_NO_UTF_CHECK, e->word_data, e->match_context) >= 0;
 }
 
 /* The longest added token of that kind that text begins with, or NONE. */
@@ -651,17 +685,12 @@ static int encode_added(encoder *e, const char *text, size_t n, uint32_t kind) {
         size_t start = at, end = at + token->bytes;
         at = end;
         if ((token->flags & SC_TOKEN_SINGLE_WORD) &&
-            ((start > 0 && word_byte(text[start - 1])) || (end < n && word_byte(text[end]))))
+            (touches_word(e, text, start, true) || touches_word(e, text + end, n - end, false)))
             continue;
         if (start < done) /* an earlier token's rstrip took it */
             start = done;
         if (token->flags & SC_TOKEN_LSTRIP)
-            for (size_t back = 1; back <= 3 && start >= done + back;)
-                if (space_length(text + start - back, back) == back) {
-                    start -= back;
-                    back = 1;
-                } else
-                    back++;
+            start = strip_left(text, done, start);
         if (token->flags & SC_TOKEN_RSTRIP)
             for (size_t more; (more = space_length(text + end, n - end)) > 0;)
                 end += more;
@@ -703,7 +732,8 @@ static int begin_encoder(encoder *e) {
     if (count == 0)
         return 0;
     e->match_context = e->t->pcre2.match_context_create(NULL);
-    if (!e->match_context)
+    e->word_data = e->t->pcre2.match_data_create(e->t->word_code, NULL);
+    if (!e->match_context || !e->word_data)
         return no_memory(e);
     e->t->pcre2.set_match_limit(e->match_context, MATCH_LIMIT);
     for (uint64_t i = 0; i < count; i++) {
@@ -718,6 +748,8 @@ static void end_encoder(encoder *e) {
     for (int i = 0; i < SC_TOKENIZER_PATTERNS_MAX; i++)
         if (e->match_data[i])
             e->t->pcre2.match_data_free(e->match_data[i]);
+    if (e->word_data)
+        e->t->pcre2.match_data_free(e->word_data);
     if (e->match_context)
         e->t->pcre2.match_context_free(e->match_context);
     free(e->symbols);

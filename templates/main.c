@@ -323,7 +323,7 @@ static void write_token(session *s, int32_t id) {
     if (sc_tokenizer_is_special(s->tokenizer, id) || sc_tokenizer_decode(s->tokenizer, id, &bytes, &count))
         return;
     for (size_t done = 0; done < count;) {
-        const size_t n = count - done < 2048 ? count - done : 2048;
+        const size_t n = count - done < 1024 ? count - done : 1024;
         fwrite(out, 1, sc_utf8_push(&s->stream, bytes + done, n, out), stdout);
         done += n;
     }

@@ -1,0 +1,297 @@
+/* check_tokenizer.c - codegen/tokenizer_pack.h into runtime/tokenizer.h, against the published ids. */
+#include "../codegen/json.h"
+#include "../codegen/tokenizer_pack.h"
+#include "../runtime/tokenizer.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+Suite *tokenizer_suite(void);
+
+#define AUSTEN "examples/austen/tokenizer.json"
+#define EXPECTED "tests/reference/austen/expected.json"
+
+static cJSON *read_json(const char *path) {
+    cJSON *json = NULL;
+    sc_error err = { 0 };
+    ck_assert_msg(sc_json_read(&json, path, (size_t)1 << 24, &err) == 0, "%s", err.message);
+    return json;
+}
+
+static void write_temporary(char *path, const unsigned char *image, size_t bytes) {
+    strcpy(path, "/tmp/check_tokenizer.XXXXXX");
+    const int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(write(file, image, bytes), (ssize_t)bytes);
+    close(file);
+}
+
+static sc_tokenizer *open_json(const cJSON *json) {
+    unsigned char *image = NULL;
+    size_t bytes = 0;
+    sc_error err = { 0 };
+    sc_tokenizer *t = NULL;
+    char path[64];
+    ck_assert_msg(sc_tokenizer_pack(&image, &bytes, json, "tokenizer.json", &err) == 0, "%s",
+                  err.message);
+    write_temporary(path, image, bytes);
+    ck_assert_msg(sc_tokenizer_open(&t, path, &err) == 0, "%s", err.message);
+    unlink(path);
+    free(image);
+    return t;
+}
+
+static sc_tokenizer *open_austen(void) {
+    cJSON *json = read_json(AUSTEN);
+    sc_tokenizer *t = open_json(json);
+    cJSON_Delete(json);
+    return t;
+}
+
+static void check_ids(const sc_tokenizer *t, const char *text, size_t bytes, const cJSON *want) {
+    int32_t *ids = NULL;
+    int count = 0;
+    sc_error err = { 0 };
+    ck_assert_msg(sc_tokenizer_encode(t, text, bytes, true, &ids, &count, &err) == 0, "%s",
+                  err.message);
+    ck_assert_msg(count == cJSON_GetArraySize(want), "\"%s\": %d ids, wanted %d", text, count,
+                  cJSON_GetArraySize(want));
+    const cJSON *item = want->child;
+    for (int i = 0; i < count; i++, item = item->next)
+        ck_assert_msg(ids[i] == item->valueint, "\"%s\": id %d is %d, wanted %d", text, i, ids[i],
+                      item->valueint);
+    free(ids);
+}
+
+static void check_text(const sc_tokenizer *t, const cJSON *ids, const char *want) {
+    char text[8192], piece[3 * 256 + 3];
+    size_t length = 0;
+    sc_utf8_stream stream = { { 0 }, 0 };
+    for (const cJSON *item = ids->child; item; item = item->next) {
+        const char *bytes;
+        size_t n;
+        ck_assert_int_eq(sc_tokenizer_decode(t, item->valueint, &bytes, &n), 0);
+        ck_assert_uint_le(n, 256);
+        n = sc_utf8_push(&stream, bytes, n, piece);
+        memcpy(text + length, piece, n);
+        length += n;
+    }
+    length += sc_utf8_flush(&stream, text + length);
+    text[length] = '\0';
+    ck_assert_str_eq(text, want);
+}
+
+START_TEST(encodes_as_published) {
+    sc_tokenizer *t = open_austen();
+    cJSON *expected = read_json(EXPECTED);
+    const cJSON *encode = sc_json_get(expected, "encode");
+    ck_assert_int_gt(cJSON_GetArraySize(encode), 0);
+    for (const cJSON *item = encode->child; item; item = item->next) {
+        const char *text = sc_json_get(item, "text")->valuestring;
+        check_ids(t, text, strlen(text), sc_json_get(item, "ids"));
+        check_text(t, sc_json_get(item, "ids"), text);
+    }
+    for (const cJSON *c = sc_json_get(expected, "cases")->child; c; c = c->next) {
+        const char *text = sc_json_get(c, "text")->valuestring;
+        check_ids(t, text, strlen(text), sc_json_get(c, "prompt"));
+        check_text(t, sc_json_get(c, "tokens"), sc_json_get(c, "decoded")->valuestring);
+    }
+    ck_assert_int_eq(sc_tokenizer_size(t), 1024);
+    ck_assert(sc_tokenizer_is_special(t, 0));
+    ck_assert(!sc_tokenizer_is_special(t, 1));
+    ck_assert(!sc_tokenizer_is_special(t, -1));
+    const char *bytes;
+    size_t n;
+    ck_assert_int_eq(sc_tokenizer_decode(t, 1024, &bytes, &n), SC_EUSAGE);
+    cJSON_Delete(expected);
+    sc_tokenizer_close(t);
+}
+END_TEST
+
+START_TEST(takes_long_words) {
+    enum { LENGTH = 100000 };
+    sc_tokenizer *t = open_austen();
+    char *text = malloc(LENGTH);
+    ck_assert_ptr_nonnull(text);
+    const char letters[] = { 'a', ' ', '\n', '!', '\xFF' };
+    for (size_t k = 0; k < sizeof letters; k++) {
+        int32_t *ids = NULL;
+        int count = 0;
+        memset(text, letters[k], LENGTH);
+        ck_assert_int_eq(sc_tokenizer_encode(t, text, LENGTH, false, &ids, &count, NULL), 0);
+        ck_assert_int_gt(count, 0);
+        free(ids);
+    }
+    free(text);
+    sc_tokenizer_close(t);
+}
+END_TEST
+
+START_TEST(replaces_broken_bytes) {
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        { "a\xFF" "b", "a\xEF\xBF\xBD" "b" },
+        { "\xE2\x82", "\xEF\xBF\xBD" },
+        { "\xE2\x82" "x", "\xEF\xBF\xBD" "x" },
+        { "\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD" },
+        { "\xC0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD" },
+        { "\xF0\x9F\xE2\x82\xAC", "\xEF\xBF\xBD\xE2\x82\xAC" },
+        { "\xF0\x9F\x99\x82", "\xF0\x9F\x99\x82" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t step = 1; step <= 5; step++) {
+            char out[64];
+            size_t n = 0, length = strlen(cases[i].in);
+            sc_utf8_stream stream = { { 0 }, 0 };
+            for (size_t at = 0; at < length; at += step) {
+                const size_t part = length - at < step ? length - at : step;
+                n += sc_utf8_push(&stream, cases[i].in + at, part, out + n);
+            }
+            n += sc_utf8_flush(&stream, out + n);
+            out[n] = '\0';
+            ck_assert_str_eq(out, cases[i].out);
+        }
+}
+END_TEST
+
+/* A vocabulary of every byte's letter (those of ASCII print as they are) and some more. */
+static cJSON *small(const char *rest) {
+    char text[2048];
+    snprintf(text, sizeof text,
+             "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"1\":2,\"\xC4\xA0\":3,\"ab\":4,"
+             "\"\xC4\xA0" "a\":5,\"<s>\":6,\"aba\":7,\"\xC3\x83\":8,\"\xC2\xA9\":9},"
+             "\"merges\":[\"a b\",[\"\xC4\xA0\",\"a\"]]},"
+             "\"added_tokens\":[{\"id\":6,\"content\":\"<s>\",\"special\":true,\"lstrip\":true,"
+             "\"rstrip\":true}]%s}",
+             rest);
+    cJSON *json = NULL;
+    sc_error err = { 0 };
+    ck_assert_msg(sc_json_parse(&json, "small", text, strlen(text), &err) == 0, "%s", err.message);
+    return json;
+}
+
+#define BYTE_LEVEL ",\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
+
+static void check_small(const char *rest, const char *text, const char *want) {
+    cJSON *json = small(rest), *ids = cJSON_Parse(want);
+    sc_tokenizer *t = open_json(json);
+    check_ids(t, text, strlen(text), ids);
+    sc_tokenizer_close(t);
+    cJSON_Delete(ids);
+    cJSON_Delete(json);
+}
+
+START_TEST(follows_the_options) {
+    check_small(BYTE_LEVEL, "ab a11b", "[4,5,2,2,1]");
+    check_small(BYTE_LEVEL, "a  <s> \n b<s>", "[0,6,1,6]");
+    check_small(BYTE_LEVEL, "e\xCC\x81", "[]");
+    check_small(",\"normalizer\":{\"type\":\"NFC\"}" BYTE_LEVEL, "e\xCC\x81", "[8,9]");
+    check_small(",\"pre_tokenizer\":{\"type\":\"ByteLevel\"}", "a", "[5]");
+    check_small(",\"pre_tokenizer\":{\"type\":\"slipcast_pre\",\"name\":\"smollm\"}", " a 1b",
+                "[5,3,2,1]");
+    check_small(",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+                "\"pattern\":{\"Regex\":\"b\"},\"behavior\":\"Removed\",\"invert\":true},"
+                "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}",
+                "abab", "[1,1]");
+    check_small(BYTE_LEVEL ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
+                           "{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{"
+                           "\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"<s>\":{\"id\":"
+                           "\"<s>\",\"ids\":[6],\"tokens\":[\"<s>\"]}}}",
+                "ab", "[6,4]");
+    cJSON *json = small(BYTE_LEVEL);
+    cJSON_AddTrueToObject(cJSON_GetObjectItem(json, "model"), "ignore_merges");
+    cJSON *ids = cJSON_Parse("[7]");
+    sc_tokenizer *t = open_json(json);
+    check_ids(t, "aba", 3, ids);
+    sc_tokenizer_close(t);
+    cJSON_Delete(ids);
+    cJSON_Delete(json);
+}
+END_TEST
+
+static void check_refused(cJSON *json, const char *message) {
+    unsigned char *image = NULL;
+    size_t bytes = 0;
+    sc_error err = { 0 };
+    ck_assert_int_eq(sc_tokenizer_pack(&image, &bytes, json, "tokenizer.json", &err), SC_EINPUT);
+    ck_assert_ptr_null(image);
+    ck_assert_msg(strncmp(err.message, message, strlen(message)) == 0, "%s", err.message);
+    cJSON_Delete(json);
+}
+
+START_TEST(refuses_by_key) {
+    check_refused(small(",\"pre_tokenizer\":{\"type\":\"Metaspace\"}"),
+                  "tokenizer.json: pre_tokenizer.type: \"Metaspace\" is not supported (");
+    check_refused(small(""), "tokenizer.json: pre_tokenizer.type: \"null\" is not supported (");
+    check_refused(small(",\"pre_tokenizer\":{\"type\":\"slipcast_pre\",\"name\":\"tekken\"}"),
+                  "tokenizer.json: tokenizer.ggml.pre: \"tekken\" is not supported (");
+    check_refused(small(BYTE_LEVEL ",\"normalizer\":{\"type\":\"NFKC\"}"),
+                  "tokenizer.json: normalizer.type: \"NFKC\" is not supported (");
+    check_refused(small(BYTE_LEVEL ",\"post_processor\":{\"type\":\"BertProcessing\"}"),
+                  "tokenizer.json: post_processor.type: \"BertProcessing\" is not supported (");
+    cJSON *json = small(BYTE_LEVEL);
+    cJSON_AddItemToArray(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "merges"),
+                         cJSON_CreateString("b zz"));
+    check_refused(json, "tokenizer.json: model.merges[2]: \"zz\" is not in model.vocab");
+    json = small(BYTE_LEVEL);
+    cJSON_AddNumberToObject(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab"), "z", 4);
+    check_refused(json, "tokenizer.json: model.vocab: id 4 stands for two tokens");
+    json = small(BYTE_LEVEL);
+    cJSON_AddNumberToObject(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab"), "z",
+                            99);
+    check_refused(json, "tokenizer.json: model.vocab: no token has id 10");
+}
+END_TEST
+
+/* Whatever is damaged, with its checksum made right again or not, opens to an error or works. */
+START_TEST(survives_damage) {
+    cJSON *json = small(BYTE_LEVEL);
+    unsigned char *image = NULL, *again = NULL;
+    size_t bytes = 0, same = 0;
+    ck_assert_int_eq(sc_tokenizer_pack(&image, &bytes, json, "small", NULL), 0);
+    ck_assert_int_eq(sc_tokenizer_pack(&again, &same, json, "small", NULL), 0);
+    ck_assert_uint_eq(bytes, same);
+    ck_assert_mem_eq(image, again, bytes);
+    for (size_t at = 0; at < bytes; at++)
+        for (int mend = 0; mend < 2; mend++) {
+            char path[64];
+            sc_tokenizer *t = NULL;
+            memcpy(again, image, bytes);
+            again[at] ^= 0xFF;
+            if (mend) {
+                const uint64_t sum = sc_tokenizer_checksum(again + 16, bytes - 16);
+                memcpy(again + 8, &sum, 8);
+            }
+            write_temporary(path, again, bytes);
+            const int rc = sc_tokenizer_open(&t, path, NULL);
+            unlink(path);
+            ck_assert(mend || rc == SC_EINPUT);
+            int32_t *ids = NULL;
+            int count;
+            if (rc == 0 && sc_tokenizer_encode(t, "ab a<s>1", 8, true, &ids, &count, NULL) == 0)
+                free(ids);
+            sc_tokenizer_close(t);
+        }
+    free(again);
+    free(image);
+    cJSON_Delete(json);
+}
+END_TEST
+
+Suite *tokenizer_suite(void) {
+    Suite *suite = suite_create("tokenizer");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 60);
+    tcase_add_test(all, encodes_as_published);
+    tcase_add_test(all, takes_long_words);
+    tcase_add_test(all, replaces_broken_bytes);
+    tcase_add_test(all, follows_the_options);
+    tcase_add_test(all, refuses_by_key);
+    tcase_add_test(all, survives_damage);
+    suite_add_tcase(suite, all);
+    return suite;
+}
