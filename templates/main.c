@@ -240,18 +240,18 @@ static int read_prompts(prompts *p, const arguments *a, const sc_tokenizer *toke
 }
 
 /* Ids of all rows, the shorter ones padded on the left, with room for what will be written. */
-static int make_rows(rows *r, const prompts *p, int64_t past, long max_new_tokens, sc_error *err) {
+static int make_rows(rows *r, const prompts *p, {{#bounded}}int64_t past, {{/bounded}}long max_new_tokens, sc_error *err) {
     memset(r, 0, sizeof *r);
     for (int b = 0; b < BATCH; b++)
         r->prompt = p->count[b] > r->prompt ? p->count[b] : r->prompt;
-    {{#bounded}}
+{{#bounded}}
     if (past + r->prompt > MAX_CACHE_LEN)
         return sc_fail(err, SC_EFULL, "{{name}}: a prompt of %lld tokens after %lld, the cache has room for %d (max_cache_len; export with --max-cache-len %lld)",
                        (long long)r->prompt, (long long)past, MAX_CACHE_LEN, (long long)(past + r->prompt + max_new_tokens));
     /* The last new token is never fed, so it needs no slot. */
     if (max_new_tokens > MAX_CACHE_LEN - past - r->prompt + 1)
         max_new_tokens = MAX_CACHE_LEN - (long)(past + r->prompt) + 1;
-    {{/bounded}}
+{{/bounded}}
     r->room = r->prompt + max_new_tokens;
     r->ids = calloc((size_t)(BATCH * r->room), sizeof *r->ids);
     if (!r->ids)
@@ -506,7 +506,7 @@ static int talk(session *s, const arguments *a, sc_error *err) {
         rc = {{name}}_cache_load(s->cache, a->session, err);
     const int64_t past = {{name}}_cache_seq_length(s->cache, 0);
     if (!rc)
-        rc = make_rows(&r, &p, past, a->max_new_tokens, err);
+        rc = make_rows(&r, &p, {{#bounded}}past, {{/bounded}}a->max_new_tokens, err);
     if (!rc && !past)
         rc = {{name}}_cache_pad(s->cache, r.padding, err);
     const int64_t fed_room = r.room;

@@ -1,6 +1,7 @@
 /* check_casting.c - castings end to end: the reference's tiny models, by the command and its dump. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
