@@ -6,6 +6,7 @@
  * everything this program emits from. Digests of inputs are remembered by device, inode, size and
  * times, so that a large file is read once.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -85,10 +86,49 @@ static int add_line(sc_sha256 *sum, const char *text, sc_error *err) {
     return sc_sha256_update(sum, text, strlen(text) + 1, err);
 }
 
-static int content_key(char hex[65], const char *cache, const sc_source *source, const sc_plan *plan, sc_pool *pool,
+/* The model's files by name, in strcmp order: what an export could depend on. */
+static int list_inputs(const char ***paths, int *count, const char *model, sc_pool *pool, sc_error *err) {
+    enum { MOST = 4096 };
+    struct stat st;
+    const char **list = sc_pool_alloc(pool, MOST, sizeof *list);
+    if (!list)
+        return sc_oom(err, "running");
+    *paths = list;
+    *count = 0;
+    if (stat(model, &st))
+        return sc_fail(err, SC_EINPUT, "%s: there is no such model (give an HF folder or a GGUF file)", model);
+    if (!S_ISDIR(st.st_mode)) {
+        list[(*count)++] = model;
+        return SC_OK;
+    }
+    struct dirent **entries;
+    const int n = scandir(model, &entries, NULL, alphasort);
+    if (n < 0)
+        return sc_fail(err, SC_EINPUT, "%s: cannot be listed: %s", model, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
+        const bool wanted = dot && (!strcmp(dot, ".json") || !strcmp(dot, ".safetensors"));
+        if (wanted && *count < MOST)
+            list[(*count)++] = sc_pool_printf(pool, "%s/%s", model, name);
+        free(entries[i]);
+    }
+    free(entries);
+    for (int i = 0; i < *count; i++)
+        if (!list[i])
+            return sc_oom(err, "running");
+    return SC_OK;
+}
+
+/* From the files' bytes, not from what they say: a casting that is there is run without reading them. */
+static int content_key(char hex[65], const char *cache, const char *model, const sc_export_options *o, sc_pool *pool,
                        sc_error *err) {
-    sc_sha256 *sum;
-    int rc = sc_sha256_begin(&sum, err);
+    const sc_arch *arch = sc_arch_find(o->arch ? o->arch : "native");
+    const char **inputs = NULL;
+    int count = 0;
+    int rc = list_inputs(&inputs, &count, model, pool, err);
+    sc_sha256 *sum = NULL;
+    if (!rc)
+        rc = sc_sha256_begin(&sum, err);
     if (rc)
         return rc;
     for (int i = 0; i < sc_embedded_count && !rc; i++) {
@@ -96,16 +136,17 @@ static int content_key(char hex[65], const char *cache, const sc_source *source,
         if (!rc)
             rc = sc_sha256_update(sum, sc_embedded[i].bytes, sc_embedded[i].size, err);
     }
-    for (int i = 0; i < source->inputs && !rc; i++) {
+    for (int i = 0; i < count && !rc; i++) {
         char digest[65];
-        rc = input_digest(digest, cache, source->input[i], pool, err);
+        rc = input_digest(digest, cache, inputs[i], pool, err);
         if (!rc)
             rc = add_line(sum, digest, err);
+        if (!rc && inputs[i] != model)
+            rc = add_line(sum, strrchr(inputs[i], '/'), err);
     }
-    const char *options = sc_pool_printf(pool, "%s %lld %lld %s %s %s %s", plan->options.name,
-                                         (long long)plan->options.max_cache_len, (long long)plan->options.batch_size,
-                                         sc_dtype_name(plan->options.dtype), plan->options.arch->name, compiler(),
-                                         source->tokenizer ? "text" : "ids");
+    const char *options = sc_pool_printf(pool, "%s %lld %lld %s %s %s", o->name ? o->name : "", (long long)o->max_cache_len,
+                                         (long long)o->batch_size, o->dtype ? o->dtype : "",
+                                         arch ? arch->name : o->arch, compiler());
     if (!rc)
         rc = options ? add_line(sum, options, err) : sc_oom(err, "running");
     if (!rc)
@@ -170,12 +211,33 @@ static bool is_casting(const char *path, sc_pool *pool) {
     return manifest && !access(manifest, F_OK);
 }
 
-static int run_casting(const sc_cli *cli, sc_pool *pool, sc_error *err) {
+/* Builds what is not built and becomes the program of a casting. */
+static int run_casting(const char *dir, bool trusted, const sc_cli *cli, sc_pool *pool, sc_error *err) {
     sc_export_options options;
-    int rc = sc_export_read_options(&options, pool, cli->model[0], err);
+    int rc = sc_export_read_options(&options, pool, dir, err);
+    const char *program = rc ? NULL : sc_pool_printf(pool, "%s/%s", dir, options.name);
+    /* A casting of our own cache is never edited; in a user's folder make decides what is old. */
+    if (!rc && !(trusted && program && !access(program, X_OK)))
+        rc = build(dir, options.name, pool, err);
+    return rc ? rc : become(dir, options.name, cli, pool, err);
+}
+
+static int cast(const char *dir, const char *model, const sc_export_options *options, sc_pool *pool, sc_error *err) {
+    sc_source *source = NULL;
+    const sc_plan *plan = NULL;
+    int rc = sc_source_open(&source, pool, model, true, err);
+    if (rc)
+        return rc;
+    if (!source->tensors)
+        rc = sc_fail(err, SC_EINPUT, "%s: has no weights to run (give the folder, not its config.json)", model);
     if (!rc)
-        rc = build(cli->model[0], options.name, pool, err);
-    return rc ? rc : become(cli->model[0], options.name, cli, pool, err);
+        rc = sc_export_plan(&plan, pool, source, options, err);
+    if (!rc && !options->quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "casting %s …\n", model);
+    if (!rc)
+        rc = sc_export_write(dir, pool, source, plan, options->quiet, err);
+    sc_source_close(source);
+    return rc;
 }
 
 int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
@@ -183,40 +245,18 @@ int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     if (!strcmp(cli->command, "run") && !cli->rows)
         return sc_fail(err, SC_EUSAGE, "run: what to go on from? (-p TEXT or --token-ids 1,2,3)");
     if (is_casting(cli->model[0], pool))
-        return run_casting(cli, pool, err);
+        return run_casting(cli->model[0], false, cli, pool, err);
     sc_export_options options = cli->export;
     if (!cli->given_batch && cli->rows > 1)
         options.batch_size = cli->rows;
     char *cache = NULL, key[65];
     int rc = cache_folder(&cache, pool, err);
-    sc_source *source = NULL;
     if (!rc)
-        rc = sc_source_open(&source, pool, cli->model[0], true, err);
-    if (rc)
-        return rc;
-    if (!source->tensors) {
-        sc_source_close(source);
-        return sc_fail(err, SC_EINPUT, "%s: has no weights to run (give the folder, not its config.json)", cli->model[0]);
-    }
-    const sc_plan *plan = NULL;
-    const char *dir = NULL, *program = NULL;
-    rc = sc_export_plan(&plan, pool, source, &options, err);
-    if (!rc)
-        rc = content_key(key, cache, source, plan, pool, err);
-    if (!rc) {
-        dir = sc_pool_printf(pool, "%s/%s", cache, key);
-        program = dir ? sc_pool_printf(pool, "%s/%s", dir, plan->options.name) : NULL;
-        rc = program ? SC_OK : sc_oom(err, "running");
-    }
-    if (!rc && access(program, X_OK)) {
-        if (!options.quiet && isatty(STDERR_FILENO))
-            fprintf(stderr, "casting %s …\n", cli->model[0]);
-        if (!is_casting(dir, pool))
-            rc = sc_export_write(dir, pool, source, plan, options.quiet, err);
-        if (!rc)
-            rc = build(dir, plan->options.name, pool, err);
-    }
-    const char *name = rc ? NULL : plan->options.name;
-    sc_source_close(source);
-    return rc ? rc : become(dir, name, cli, pool, err);
+        rc = content_key(key, cache, cli->model[0], &options, pool, err);
+    const char *dir = rc ? NULL : sc_pool_printf(pool, "%s/%s", cache, key);
+    if (!rc && !dir)
+        rc = sc_oom(err, "running");
+    if (!rc && !is_casting(dir, pool))
+        rc = cast(dir, cli->model[0], &options, pool, err);
+    return rc ? rc : run_casting(dir, true, cli, pool, err);
 }
