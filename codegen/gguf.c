@@ -885,6 +885,36 @@ static bool ignores_merges(const char *pre) {
     return false;
 }
 
+/* Begins every text with BOS where the file says so; Llama 3's files may leave it unsaid. */
+static int put_bos(const reader *r, cJSON *top, const char *pre) {
+    const pair *says = find(r, "tokenizer.ggml.add_bos_token");
+    const bool wanted = says ? says->type == BOOL && says->integer : ignores_merges(pre);
+    int64_t bos;
+    const int status = token_id(r, "tokenizer.ggml.bos_token_id", &bos);
+    if (status || !wanted || bos < 0)
+        return status;
+    cJSON *post = cJSON_AddObjectToObject(top, "post_processor");
+    cJSON *single = post ? cJSON_AddArrayToObject(post, "single") : NULL;
+    cJSON *tokens = post ? cJSON_AddObjectToObject(post, "special_tokens") : NULL;
+    cJSON *token = tokens ? cJSON_AddObjectToObject(tokens, "bos") : NULL;
+    cJSON *first = cJSON_CreateObject(), *second = cJSON_CreateObject();
+    if (single && first)
+        cJSON_AddItemToArray(single, first);
+    if (single && second)
+        cJSON_AddItemToArray(single, second);
+    cJSON *special = single && first ? cJSON_AddObjectToObject(first, "SpecialToken") : NULL;
+    cJSON *sequence = single && second ? cJSON_AddObjectToObject(second, "Sequence") : NULL;
+    cJSON *ids = token ? cJSON_AddArrayToObject(token, "ids") : NULL;
+    cJSON *id = ids ? cJSON_CreateNumber((double)bos) : NULL;
+    if (!id || !special || !sequence || !cJSON_AddStringToObject(post, "type", "TemplateProcessing") ||
+        !cJSON_AddStringToObject(special, "id", "bos") || !cJSON_AddStringToObject(sequence, "id", "A")) {
+        cJSON_Delete(id);
+        return no_memory(r);
+    }
+    cJSON_AddItemToArray(ids, id);
+    return SC_OK;
+}
+
 static int make_tokenizer(reader *r) {
     const char *model = text_of(find(r, "tokenizer.ggml.model"));
     const char *pre = text_of(find(r, "tokenizer.ggml.pre"));
@@ -905,8 +935,10 @@ static int make_tokenizer(reader *r) {
     cJSON *merges = cJSON_AddArrayToObject(bpe, "merges");
     if (!vocab || !merges)
         return no_memory(r);
-    const int status = put_tokens(r, vocab, added);
-    return status ? status : put_merges(r, merges);
+    int status = put_tokens(r, vocab, added);
+    if (!status)
+        status = put_merges(r, merges);
+    return status ? status : put_bos(r, top, pre);
 }
 
 /* ---- the whole ---- */
