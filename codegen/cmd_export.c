@@ -18,8 +18,8 @@ static bool has_weights(const char *model) {
     return !access(path, F_OK);
 }
 
-static int export_to(const char *dir, const char *model, const sc_export_options *options, sc_pool *pool, FILE *out,
-                     sc_error *err) {
+static int export_to(const char *dir, const char *model, const sc_export_options *options,
+                     sc_pool *pool, FILE *out, sc_error *err) {
     sc_source *source = NULL;
     int rc = sc_source_open(&source, pool, model, has_weights(model), err);
     if (rc)
@@ -58,7 +58,9 @@ int sc_cmd_pack(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     if (rc)
         return rc;
     if (!has_weights(cli->model[0]))
-        return sc_fail(err, SC_EINPUT, "%s: has no model.safetensors or model.safetensors.index.json to pack", cli->model[0]);
+        return sc_fail(err, SC_EINPUT,
+                       "%s: has no model.safetensors or model.safetensors.index.json to pack",
+                       cli->model[0]);
     options.quiet = cli->export.quiet;
     return export_to(cli->model[1], cli->model[0], &options, pool, out, err);
 }

@@ -31,7 +31,8 @@ static int make_folders(char *path, sc_error *err) {
         if (slash)
             *slash = 0;
         if (mkdir(path, 0777) && errno != EEXIST)
-            return sc_fail(err, SC_EENV, "%s: cannot be made: %s (set SLIPCAST_CACHE)", path, strerror(errno));
+            return sc_fail(err, SC_EENV, "%s: cannot be made: %s (set SLIPCAST_CACHE)", path,
+                           strerror(errno));
         if (!slash)
             return SC_OK;
         *slash = '/';
@@ -39,7 +40,8 @@ static int make_folders(char *path, sc_error *err) {
 }
 
 static int cache_folder(char **path, sc_pool *pool, sc_error *err) {
-    const char *own = getenv("SLIPCAST_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = getenv("SLIPCAST_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     if (own && *own)
         *path = sc_pool_strdup(pool, own);
     else if (xdg && *xdg)
@@ -47,22 +49,25 @@ static int cache_folder(char **path, sc_pool *pool, sc_error *err) {
     else if (home && *home)
         *path = sc_pool_printf(pool, "%s/.cache/slipcast", home);
     else
-        return sc_fail(err, SC_EENV, "run: there is no place for castings (set SLIPCAST_CACHE or HOME)");
+        return sc_fail(err, SC_EENV,
+                       "run: there is no place for castings (set SLIPCAST_CACHE or HOME)");
     return *path ? make_folders(*path, err) : sc_oom(err, "running");
 }
 
 /* The digest of an input, from the memo when the file is the one that was summed. A file changed in
  * the last two seconds is not remembered: it could change again within one tick of its clock. */
-static int input_digest(char hex[65], const char *cache, const char *path, sc_pool *pool, sc_error *err) {
+static int input_digest(char hex[65], const char *cache, const char *path, sc_pool *pool,
+                        sc_error *err) {
     struct stat st;
     if (stat(path, &st))
         return sc_fail(err, SC_EINPUT, "%s: %s", path, strerror(errno));
-    const char *identity = sc_pool_printf(pool, "%llu %llu %lld %lld.%09ld %lld.%09ld", (unsigned long long)st.st_dev,
-                                          (unsigned long long)st.st_ino, (long long)st.st_size,
-                                          (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
-                                          (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+    const char *identity = sc_pool_printf(
+        pool, "%llu %llu %lld %lld.%09ld %lld.%09ld", (unsigned long long)st.st_dev,
+        (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+        st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
     char key[65];
-    int rc = identity ? sc_sha256_hex(key, identity, strlen(identity), err) : sc_oom(err, "running");
+    int rc =
+        identity ? sc_sha256_hex(key, identity, strlen(identity), err) : sc_oom(err, "running");
     if (rc)
         return rc;
     const char *memo = sc_pool_printf(pool, "%s/sum-%s", cache, key);
@@ -87,7 +92,8 @@ static int add_line(sc_sha256 *sum, const char *text, sc_error *err) {
 }
 
 /* The model's files by name, in strcmp order: what an export could depend on. */
-static int list_inputs(const char ***paths, int *count, const char *model, sc_pool *pool, sc_error *err) {
+static int list_inputs(const char ***paths, int *count, const char *model, sc_pool *pool,
+                       sc_error *err) {
     enum { MOST = 4096 };
     struct stat st;
     const char **list = sc_pool_alloc(pool, MOST, sizeof *list);
@@ -96,7 +102,8 @@ static int list_inputs(const char ***paths, int *count, const char *model, sc_po
     *paths = list;
     *count = 0;
     if (stat(model, &st))
-        return sc_fail(err, SC_EINPUT, "%s: there is no such model (give an HF folder or a GGUF file)", model);
+        return sc_fail(err, SC_EINPUT,
+                       "%s: there is no such model (give an HF folder or a GGUF file)", model);
     if (!S_ISDIR(st.st_mode)) {
         list[(*count)++] = model;
         return SC_OK;
@@ -119,9 +126,10 @@ static int list_inputs(const char ***paths, int *count, const char *model, sc_po
     return SC_OK;
 }
 
-/* From the files' bytes, not from what they say: a casting that is there is run without reading them. */
-static int content_key(char hex[65], const char *cache, const char *model, const sc_export_options *o, sc_pool *pool,
-                       sc_error *err) {
+/* From the files' bytes, not from what they say: a casting that is there is run without reading
+ * them. */
+static int content_key(char hex[65], const char *cache, const char *model,
+                       const sc_export_options *o, sc_pool *pool, sc_error *err) {
     const sc_arch *arch = sc_arch_find(o->arch ? o->arch : "native");
     const char **inputs = NULL;
     int count = 0;
@@ -144,9 +152,10 @@ static int content_key(char hex[65], const char *cache, const char *model, const
         if (!rc && inputs[i] != model)
             rc = add_line(sum, strrchr(inputs[i], '/'), err);
     }
-    const char *options = sc_pool_printf(pool, "%s %lld %lld %s %s %s", o->name ? o->name : "", (long long)o->max_cache_len,
-                                         (long long)o->batch_size, o->dtype ? o->dtype : "",
-                                         arch ? arch->name : o->arch, compiler());
+    const char *options =
+        sc_pool_printf(pool, "%s %lld %lld %s %s %s", o->name ? o->name : "",
+                       (long long)o->max_cache_len, (long long)o->batch_size,
+                       o->dtype ? o->dtype : "", arch ? arch->name : o->arch, compiler());
     if (!rc)
         rc = options ? add_line(sum, options, err) : sc_oom(err, "running");
     if (!rc)
@@ -157,7 +166,8 @@ static int content_key(char hex[65], const char *cache, const char *model, const
 
 /* Runs make in the casting; its output goes to a log that is shown when it fails. */
 static int build(const char *dir, const char *name, sc_pool *pool, sc_error *err) {
-    const char *log = sc_pool_printf(pool, "%s/build.log", dir), *cc = sc_pool_printf(pool, "CC=%s", compiler());
+    const char *log = sc_pool_printf(pool, "%s/build.log", dir),
+               *cc = sc_pool_printf(pool, "CC=%s", compiler());
     if (!log || !cc)
         return sc_oom(err, "building");
     const pid_t child = fork();
@@ -185,10 +195,14 @@ static int build(const char *dir, const char *name, sc_pool *pool, sc_error *err
         unlink(log);
         return SC_OK;
     }
-    return sc_fail(err, SC_EENV, "%s: the casting could not be built with make and %s (are both installed? set CC)", log, compiler());
+    return sc_fail(
+        err, SC_EENV,
+        "%s: the casting could not be built with make and %s (are both installed? set CC)", log,
+        compiler());
 }
 
-static int become(const char *dir, const char *name, const sc_cli *cli, sc_pool *pool, sc_error *err) {
+static int become(const char *dir, const char *name, const sc_cli *cli, sc_pool *pool,
+                  sc_error *err) {
     const char *program = sc_pool_printf(pool, "%s/%s", dir, name);
     const char **argv = sc_pool_alloc(pool, (size_t)cli->rest + 8, sizeof *argv);
     if (!program || !argv)
@@ -212,7 +226,8 @@ static bool is_casting(const char *path, sc_pool *pool) {
 }
 
 /* Builds what is not built and becomes the program of a casting. */
-static int run_casting(const char *dir, bool trusted, const sc_cli *cli, sc_pool *pool, sc_error *err) {
+static int run_casting(const char *dir, bool trusted, const sc_cli *cli, sc_pool *pool,
+                       sc_error *err) {
     sc_export_options options;
     int rc = sc_export_read_options(&options, pool, dir, err);
     const char *program = rc ? NULL : sc_pool_printf(pool, "%s/%s", dir, options.name);
@@ -222,14 +237,16 @@ static int run_casting(const char *dir, bool trusted, const sc_cli *cli, sc_pool
     return rc ? rc : become(dir, options.name, cli, pool, err);
 }
 
-static int cast(const char *dir, const char *model, const sc_export_options *options, sc_pool *pool, sc_error *err) {
+static int cast(const char *dir, const char *model, const sc_export_options *options, sc_pool *pool,
+                sc_error *err) {
     sc_source *source = NULL;
     const sc_plan *plan = NULL;
     int rc = sc_source_open(&source, pool, model, true, err);
     if (rc)
         return rc;
     if (!source->tensors)
-        rc = sc_fail(err, SC_EINPUT, "%s: has no weights to run (give the folder, not its config.json)", model);
+        rc = sc_fail(err, SC_EINPUT,
+                     "%s: has no weights to run (give the folder, not its config.json)", model);
     if (!rc)
         rc = sc_export_plan(&plan, pool, source, options, err);
     if (!rc && !options->quiet && isatty(STDERR_FILENO))

@@ -25,12 +25,14 @@ static int compare(FILE *out, const char *path, const cJSON *a, const cJSON *b) 
                 snprintf(sub, sizeof sub, "%s[%s]", path, file->valuestring);
             else
                 snprintf(sub, sizeof sub, "%s[%d]", path, i);
-            count += compare(out, sub, child, object ? sc_json_get(b, child->string) : cJSON_GetArrayItem(b, i));
+            count += compare(out, sub, child,
+                             object ? sc_json_get(b, child->string) : cJSON_GetArrayItem(b, i));
             i++;
         }
         cJSON_ArrayForEach(child, b) {
             if (object && !sc_json_get(a, child->string)) {
-                fprintf(out, "manifest.json: %s%s%s: only in the second\n", path, *path ? "." : "", child->string);
+                fprintf(out, "manifest.json: %s%s%s: only in the second\n", path, *path ? "." : "",
+                        child->string);
                 count++;
             }
         }
@@ -42,8 +44,10 @@ static int compare(FILE *out, const char *path, const cJSON *a, const cJSON *b) 
     }
     if (a && b && cJSON_Compare(a, b, true))
         return 0;
-    char *left = a ? cJSON_PrintUnformatted(a) : NULL, *right = b ? cJSON_PrintUnformatted(b) : NULL;
-    fprintf(out, "manifest.json: %s: %s and %s\n", path, left ? left : "nothing", right ? right : "nothing");
+    char *left = a ? cJSON_PrintUnformatted(a) : NULL,
+         *right = b ? cJSON_PrintUnformatted(b) : NULL;
+    fprintf(out, "manifest.json: %s: %s and %s\n", path, left ? left : "nothing",
+            right ? right : "nothing");
     cJSON_free(left);
     cJSON_free(right);
     return 1;
@@ -51,10 +55,12 @@ static int compare(FILE *out, const char *path, const cJSON *a, const cJSON *b) 
 
 static int read_manifest(cJSON **json, const char *dir, sc_pool *pool, sc_error *err) {
     const char *path = sc_pool_printf(pool, "%s/manifest.json", dir);
-    return path ? sc_json_read(json, path, MANIFEST_LIMIT, err) : sc_oom(err, "reading the manifest");
+    return path ? sc_json_read(json, path, MANIFEST_LIMIT, err)
+                : sc_oom(err, "reading the manifest");
 }
 
-static int compare_manifests(int *count, const char *a, const char *b, sc_pool *pool, FILE *out, sc_error *err) {
+static int compare_manifests(int *count, const char *a, const char *b, sc_pool *pool, FILE *out,
+                             sc_error *err) {
     cJSON *left = NULL, *right = NULL;
     int rc = read_manifest(&left, a, pool, err);
     if (!rc)
@@ -72,19 +78,24 @@ int sc_cmd_diff(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     int count = 0;
     const int rc = compare_manifests(&count, cli->model[0], cli->model[1], pool, out, err);
     if (!rc && count)
-        return sc_fail(err, SC_ECHECK, "%s and %s differ in %d values", cli->model[0], cli->model[1], count);
+        return sc_fail(err, SC_ECHECK, "%s and %s differ in %d values", cli->model[0],
+                       cli->model[1], count);
     return rc;
 }
 
 /* Every listed file has the digest that the manifest gives. */
-static int check_outputs(int *wrong, const char *dir, const cJSON *manifest, sc_pool *pool, FILE *out, sc_error *err) {
+static int check_outputs(int *wrong, const char *dir, const cJSON *manifest, sc_pool *pool,
+                         FILE *out, sc_error *err) {
     const cJSON *outputs = sc_json_get(manifest, "outputs"), *entry;
     if (!cJSON_IsArray(outputs))
-        return sc_fail(err, SC_EINPUT, "%s/manifest.json: outputs: is no list (is this a casting?)", dir);
+        return sc_fail(err, SC_EINPUT, "%s/manifest.json: outputs: is no list (is this a casting?)",
+                       dir);
     cJSON_ArrayForEach(entry, outputs) {
         const cJSON *file = sc_json_get(entry, "file"), *want = sc_json_get(entry, "sha256");
-        if (!cJSON_IsString(file) || !cJSON_IsString(want) || strstr(file->valuestring, "..") || file->valuestring[0] == '/')
-            return sc_fail(err, SC_EINPUT, "%s/manifest.json: outputs: an entry without file and sha256", dir);
+        if (!cJSON_IsString(file) || !cJSON_IsString(want) || strstr(file->valuestring, "..") ||
+            file->valuestring[0] == '/')
+            return sc_fail(err, SC_EINPUT,
+                           "%s/manifest.json: outputs: an entry without file and sha256", dir);
         const char *path = sc_pool_printf(pool, "%s/%s", dir, file->valuestring);
         char hex[65];
         if (!path)
@@ -94,14 +105,16 @@ static int check_outputs(int *wrong, const char *dir, const cJSON *manifest, sc_
             fprintf(out, "%s: missing\n", file->valuestring);
             (*wrong)++;
         } else if (strcmp(hex, want->valuestring)) {
-            fprintf(out, "%s: sha256 is %s, the manifest says %s\n", file->valuestring, hex, want->valuestring);
+            fprintf(out, "%s: sha256 is %s, the manifest says %s\n", file->valuestring, hex,
+                    want->valuestring);
             (*wrong)++;
         }
     }
     return SC_OK;
 }
 
-/* Casts MODEL again beside nothing of the user's, and compares manifests: they hold every digest. */
+/* Casts MODEL again beside nothing of the user's, and compares manifests: they hold every digest.
+ */
 static int check_model(int *wrong, const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     const char *tmp = getenv("TMPDIR");
     char *folder = sc_pool_printf(pool, "%s/slipcast-verify.XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -113,7 +126,11 @@ static int check_model(int *wrong, const sc_cli *cli, sc_pool *pool, FILE *out, 
         return sc_fail(err, SC_EENV, "verify: no temporary folder can be made (set TMPDIR)");
     const char *again = sc_pool_printf(pool, "%s/casting", folder);
     options.quiet = true;
-    sc_cli export_cli = { .command = "export", .model = { cli->model[1] }, .models = 1, .output = again, .export = options };
+    sc_cli export_cli = { .command = "export",
+                          .model = { cli->model[1] },
+                          .models = 1,
+                          .output = again,
+                          .export = options };
     rc = again ? sc_cmd_export(&export_cli, pool, out, err) : sc_oom(err, "verifying");
     if (!rc)
         rc = compare_manifests(wrong, cli->model[0], again, pool, out, err);

@@ -82,7 +82,9 @@ static int64_t count(reader *r, const char *key, int64_t fallback, bool null_ok)
     if (item) {
         from = r->file;
         if (!sc_json_int(item, &value) || value < 1 || value > LARGEST) {
-            fail(r, key, sc_pool_printf(r->pool, "%s is no whole number in 1 … %d", quote(r, item), LARGEST));
+            fail(r, key,
+                 sc_pool_printf(r->pool, "%s is no whole number in 1 … %d", quote(r, item),
+                                LARGEST));
             return 0;
         }
     }
@@ -104,7 +106,8 @@ static bool flag(reader *r, const char *key, bool fallback) {
 }
 
 /* A finite number above 0. */
-static double real(reader *r, const cJSON *object, const char *where, const char *key, double fallback) {
+static double real(reader *r, const cJSON *object, const char *where, const char *key,
+                   double fallback) {
     const cJSON *item = sc_json_get(object, key);
     const char *full = sc_pool_printf(r->pool, "%s%s", where, key);
     if (r->rc || !full)
@@ -118,7 +121,8 @@ static double real(reader *r, const cJSON *object, const char *where, const char
     return value;
 }
 
-/* A key that must be absent, null, false or the given value: anything else changes the arithmetic. */
+/* A key that must be absent, null, false or the given value: anything else changes the arithmetic.
+ */
 static void refuse(reader *r, const char *key, const char *way_out) {
     const cJSON *item = sc_json_get(r->json, key);
     if (item && !cJSON_IsNull(item) && !cJSON_IsFalse(item))
@@ -135,30 +139,44 @@ static void read_sizes(reader *r) {
     c->num_attention_heads = count(r, "num_attention_heads", f->num_attention_heads, false);
     c->num_key_value_heads = count(r, "num_key_value_heads", f->num_key_value_heads, true);
     c->head_dim = count(r, "head_dim", f->head_dim, true);
-    c->max_position_embeddings = count(r, "max_position_embeddings", f->max_position_embeddings, false);
+    c->max_position_embeddings =
+        count(r, "max_position_embeddings", f->max_position_embeddings, false);
     if (r->rc)
         return;
     if (c->num_hidden_layers > MOST_LAYERS)
-        fail(r, "num_hidden_layers", sc_pool_printf(r->pool, "%lld is more than %d", (long long)c->num_hidden_layers, MOST_LAYERS));
+        fail(r, "num_hidden_layers",
+             sc_pool_printf(r->pool, "%lld is more than %d", (long long)c->num_hidden_layers,
+                            MOST_LAYERS));
     if (!c->num_key_value_heads) {
         c->num_key_value_heads = c->num_attention_heads;
-        record(r, "num_key_value_heads", sc_pool_printf(r->pool, "%lld", (long long)c->num_key_value_heads), "rule: num_attention_heads");
+        record(r, "num_key_value_heads",
+               sc_pool_printf(r->pool, "%lld", (long long)c->num_key_value_heads),
+               "rule: num_attention_heads");
     }
     if (c->num_attention_heads % c->num_key_value_heads)
         fail(r, "num_key_value_heads",
-             sc_pool_printf(r->pool, "%lld%s does not divide num_attention_heads %lld (set num_key_value_heads)",
-                            (long long)c->num_key_value_heads,
-                            sc_json_get(r->json, "num_key_value_heads") ? "" : sc_pool_printf(r->pool, ", the default of %s,", c->model_type),
-                            (long long)c->num_attention_heads));
+             sc_pool_printf(
+                 r->pool,
+                 "%lld%s does not divide num_attention_heads %lld (set num_key_value_heads)",
+                 (long long)c->num_key_value_heads,
+                 sc_json_get(r->json, "num_key_value_heads")
+                     ? ""
+                     : sc_pool_printf(r->pool, ", the default of %s,", c->model_type),
+                 (long long)c->num_attention_heads));
     if (!c->head_dim) {
         if (c->hidden_size % c->num_attention_heads)
-            fail(r, "hidden_size", sc_pool_printf(r->pool, "%lld is no multiple of num_attention_heads %lld (set head_dim)",
-                                                  (long long)c->hidden_size, (long long)c->num_attention_heads));
+            fail(r, "hidden_size",
+                 sc_pool_printf(r->pool,
+                                "%lld is no multiple of num_attention_heads %lld (set head_dim)",
+                                (long long)c->hidden_size, (long long)c->num_attention_heads));
         c->head_dim = c->hidden_size / c->num_attention_heads;
-        record(r, "head_dim", sc_pool_printf(r->pool, "%lld", (long long)c->head_dim), "rule: hidden_size / num_attention_heads");
+        record(r, "head_dim", sc_pool_printf(r->pool, "%lld", (long long)c->head_dim),
+               "rule: hidden_size / num_attention_heads");
     }
     if (c->head_dim % 2 || c->head_dim > 4096)
-        fail(r, "head_dim", sc_pool_printf(r->pool, "%lld is not even and at most 4096, as rope wants it", (long long)c->head_dim));
+        fail(r, "head_dim",
+             sc_pool_printf(r->pool, "%lld is not even and at most 4096, as rope wants it",
+                            (long long)c->head_dim));
 }
 
 /* sliding_window and the switches around it; says what is declared and not used. */
@@ -166,13 +184,18 @@ static void read_window(reader *r) {
     sc_config *c = r->config;
     const sc_family *f = c->family;
     const bool switched = f->rule == SC_RULE_MAX_WINDOW_LAYERS;
-    const cJSON *item = sc_json_get(r->json, "sliding_window"), *types = sc_json_get(r->json, "layer_types");
+    const cJSON *item = sc_json_get(r->json, "sliding_window"),
+                *types = sc_json_get(r->json, "layer_types");
     const bool use = switched ? flag(r, "use_sliding_window", false) : true;
     const bool listed = types && !cJSON_IsNull(types);
-    c->sliding_window = f->sliding_window != SC_NULL || item ? count(r, "sliding_window", f->sliding_window, true) : 0;
+    c->sliding_window = f->sliding_window != SC_NULL || item
+                            ? count(r, "sliding_window", f->sliding_window, true)
+                            : 0;
     if (switched && !use && c->sliding_window && !listed) {
         if (item)
-            note(r, sc_pool_printf(r->pool, "sliding_window: %lld is not used, use_sliding_window is false", (long long)c->sliding_window));
+            note(r, sc_pool_printf(r->pool,
+                                   "sliding_window: %lld is not used, use_sliding_window is false",
+                                   (long long)c->sliding_window));
         c->sliding_window = 0;
         record(r, "sliding_window", "null", "rule: use_sliding_window is false");
     }
@@ -191,8 +214,9 @@ static void read_listed(reader *r, const cJSON *types) {
     }
     const int listed = cJSON_GetArraySize(types);
     if (listed != c->num_hidden_layers) {
-        fail(r, "layer_types", sc_pool_printf(r->pool, "%d entries for num_hidden_layers %lld (give one per layer)", listed,
-                                              (long long)c->num_hidden_layers));
+        fail(r, "layer_types",
+             sc_pool_printf(r->pool, "%d entries for num_hidden_layers %lld (give one per layer)",
+                            listed, (long long)c->num_hidden_layers));
         return;
     }
     int64_t i = 0;
@@ -205,11 +229,15 @@ static void read_listed(reader *r, const cJSON *types) {
             set_type(r, i, "sliding_attention", r->file);
         else {
             fail(r, sc_pool_printf(r->pool, "layer_types[%lld]", (long long)i),
-                 sc_pool_printf(r->pool, "%s is none of full_attention, sliding_attention", quote(r, item)));
+                 sc_pool_printf(r->pool, "%s is none of full_attention, sliding_attention",
+                                quote(r, item)));
             return;
         }
         if (!strcmp(type, "sliding_attention") && !c->sliding_window)
-            fail(r, "sliding_window", sc_pool_printf(r->pool, "null, but layer_types[%lld] is sliding_attention (set the window)", (long long)i));
+            fail(r, "sliding_window",
+                 sc_pool_printf(r->pool,
+                                "null, but layer_types[%lld] is sliding_attention (set the window)",
+                                (long long)i));
         i++;
     }
 }
@@ -220,7 +248,8 @@ static void read_layer_types(reader *r) {
         return;
     const cJSON *types = sc_json_get(r->json, "layer_types");
     c->layer_types = sc_pool_alloc(r->pool, (size_t)c->num_hidden_layers, sizeof *c->layer_types);
-    sc_config_entry *more = sc_pool_alloc(r->pool, ENTRIES + (size_t)c->num_hidden_layers, sizeof *more);
+    sc_config_entry *more =
+        sc_pool_alloc(r->pool, ENTRIES + (size_t)c->num_hidden_layers, sizeof *more);
     if (!c->layer_types || !more) {
         r->rc = sc_oom(r->err, "reading the config");
         return;
@@ -234,22 +263,29 @@ static void read_layer_types(reader *r) {
         first = 28;
         const cJSON *item = sc_json_get(r->json, "max_window_layers");
         if (item && (!sc_json_int(item, &first) || first < 0)) {
-            fail(r, "max_window_layers", sc_pool_printf(r->pool, "%s is no whole number from 0", quote(r, item)));
+            fail(r, "max_window_layers",
+                 sc_pool_printf(r->pool, "%s is no whole number from 0", quote(r, item)));
             return;
         }
-        record(r, "max_window_layers", sc_pool_printf(r->pool, "%lld", (long long)first), item ? r->file : by_default(r));
+        record(r, "max_window_layers", sc_pool_printf(r->pool, "%lld", (long long)first),
+               item ? r->file : by_default(r));
         if (first >= c->num_hidden_layers)
-            note(r, sc_pool_printf(r->pool, "sliding_window: %lld is not used, max_window_layers %lld leaves no layer to it",
+            note(r, sc_pool_printf(r->pool,
+                                   "sliding_window: %lld is not used, max_window_layers %lld "
+                                   "leaves no layer to it",
                                    (long long)c->sliding_window, (long long)first));
     }
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
-        set_type(r, i, c->sliding_window && i >= first ? "sliding_attention" : "full_attention", "rule: sliding_window");
+        set_type(r, i, c->sliding_window && i >= first ? "sliding_attention" : "full_attention",
+                 "rule: sliding_window");
 }
 
-/* rope_parameters (transformers 5), or rope_theta and rope_scaling (4). Both with other values: which? */
+/* rope_parameters (transformers 5), or rope_theta and rope_scaling (4). Both with other values:
+ * which? */
 static void read_rope(reader *r) {
     sc_config *c = r->config;
-    const cJSON *new_form = sc_json_get(r->json, "rope_parameters"), *old_form = sc_json_get(r->json, "rope_scaling");
+    const cJSON *new_form = sc_json_get(r->json, "rope_parameters"),
+                *old_form = sc_json_get(r->json, "rope_scaling");
     if (new_form && cJSON_IsNull(new_form))
         new_form = NULL;
     if (old_form && cJSON_IsNull(old_form))
@@ -260,19 +296,25 @@ static void read_rope(reader *r) {
     if (old_form && !cJSON_IsObject(old_form))
         fail(r, "rope_scaling", "is no object");
     if (new_form && sc_json_get(new_form, "full_attention"))
-        fail(r, "rope_parameters", sc_pool_printf(r->pool, "one per layer type is not what %s does", c->model_type));
+        fail(r, "rope_parameters",
+             sc_pool_printf(r->pool, "one per layer type is not what %s does", c->model_type));
     if (r->rc)
         return;
     const cJSON *theta = new_form ? sc_json_get(new_form, "rope_theta") : NULL;
     if (theta && old_theta && !cJSON_Compare(theta, old_theta, true))
-        fail(r, "rope_theta", sc_pool_printf(r->pool, "%s, but rope_parameters.rope_theta is %s (keep one)", quote(r, old_theta), quote(r, theta)));
+        fail(r, "rope_theta",
+             sc_pool_printf(r->pool, "%s, but rope_parameters.rope_theta is %s (keep one)",
+                            quote(r, old_theta), quote(r, theta)));
     const cJSON *form = new_form ? new_form : old_form;
     const char *where = new_form ? "rope_parameters." : "rope_scaling.";
     const cJSON *type = sc_json_get(form, "rope_type"), *old_type = sc_json_get(form, "type");
     if (new_form && old_form) {
-        const cJSON *other = sc_json_get(old_form, "rope_type") ? sc_json_get(old_form, "rope_type") : sc_json_get(old_form, "type");
+        const cJSON *other = sc_json_get(old_form, "rope_type") ? sc_json_get(old_form, "rope_type")
+                                                                : sc_json_get(old_form, "type");
         if (type && other && !cJSON_Compare(type, other, true))
-            fail(r, "rope_scaling", sc_pool_printf(r->pool, "type %s, but rope_parameters.rope_type is %s (keep one)", quote(r, other), quote(r, type)));
+            fail(r, "rope_scaling",
+                 sc_pool_printf(r->pool, "type %s, but rope_parameters.rope_type is %s (keep one)",
+                                quote(r, other), quote(r, type)));
     }
     if (!type)
         type = old_type;
@@ -285,19 +327,27 @@ static void read_rope(reader *r) {
         if (!strcmp(name, known[i]))
             c->rope.rope_type = known[i];
     if (!c->rope.rope_type) {
-        fail(r, sc_pool_printf(r->pool, "%s%s", where, type == old_type && !sc_json_get(form, "rope_type") ? "type" : "rope_type"),
-             sc_pool_printf(r->pool, "%s is none of default, linear, llama3 (docs/adding-a-family.md)", quote(r, type)));
+        fail(r,
+             sc_pool_printf(r->pool, "%s%s", where,
+                            type == old_type && !sc_json_get(form, "rope_type") ? "type"
+                                                                                : "rope_type"),
+             sc_pool_printf(r->pool,
+                            "%s is none of default, linear, llama3 (docs/adding-a-family.md)",
+                            quote(r, type)));
         return;
     }
-    record(r, form ? sc_pool_printf(r->pool, "%srope_type", where) : "rope_type", c->rope.rope_type, type ? r->file : by_default(r));
-    c->rope.rope_theta = theta ? real(r, new_form, where, "rope_theta", 10000) : real(r, r->json, "", "rope_theta", 10000);
+    record(r, form ? sc_pool_printf(r->pool, "%srope_type", where) : "rope_type", c->rope.rope_type,
+           type ? r->file : by_default(r));
+    c->rope.rope_theta = theta ? real(r, new_form, where, "rope_theta", 10000)
+                               : real(r, r->json, "", "rope_theta", 10000);
     if (strcmp(c->rope.rope_type, "default")) {
         if (!sc_json_get(form, "factor"))
             fail(r, sc_pool_printf(r->pool, "%sfactor", where), "is missing");
         c->rope.factor = real(r, form, where, "factor", 1);
     }
     if (!strcmp(c->rope.rope_type, "llama3")) {
-        static const char *const keys[] = { "low_freq_factor", "high_freq_factor", "original_max_position_embeddings" };
+        static const char *const keys[] = { "low_freq_factor", "high_freq_factor",
+                                            "original_max_position_embeddings" };
         for (int i = 0; i < 3; i++)
             if (!sc_json_get(form, keys[i]))
                 fail(r, sc_pool_printf(r->pool, "%s%s", where, keys[i]), "is missing");
@@ -305,13 +355,16 @@ static void read_rope(reader *r) {
         c->rope.high_freq_factor = real(r, form, where, keys[1], 4);
         c->rope.original_max_position_embeddings = (int64_t)real(r, form, where, keys[2], 8192);
         if (!r->rc && !(c->rope.high_freq_factor > c->rope.low_freq_factor))
-            fail(r, sc_pool_printf(r->pool, "%shigh_freq_factor", where), "is not above low_freq_factor");
+            fail(r, sc_pool_printf(r->pool, "%shigh_freq_factor", where),
+                 "is not above low_freq_factor");
     }
     const cJSON *partial = sc_json_get(r->json, "partial_rotary_factor");
     if (!partial && new_form)
         partial = sc_json_get(new_form, "partial_rotary_factor");
-    if (partial && !cJSON_IsNull(partial) && !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
-        fail(r, "partial_rotary_factor", sc_pool_printf(r->pool, "%s is not what %s does", quote(r, partial), c->model_type));
+    if (partial && !cJSON_IsNull(partial) &&
+        !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
+        fail(r, "partial_rotary_factor",
+             sc_pool_printf(r->pool, "%s is not what %s does", quote(r, partial), c->model_type));
 }
 
 /* GGUF's rope_freqs.weight, which its reader turns into a key of ours. */
@@ -332,7 +385,8 @@ static void read_freq_factors(reader *r) {
             factor[c->rope.freq_factors++] = (float)item->valuedouble;
     }
     c->rope.freq_factor = factor;
-    record(r, "rope_freqs", sc_pool_printf(r->pool, "%lld factors", (long long)c->rope.freq_factors), r->file);
+    record(r, "rope_freqs",
+           sc_pool_printf(r->pool, "%lld factors", (long long)c->rope.freq_factors), r->file);
 }
 
 static void read_act(reader *r) {
@@ -367,8 +421,10 @@ static void read_eos(reader *r, const cJSON *generation) {
     const int many = cJSON_IsArray(item) ? cJSON_GetArraySize(item) : item && !cJSON_IsNull(item);
     for (int i = 0; i < many && !r->rc; i++) {
         int64_t id;
-        if (!sc_json_int(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item, &id) || id < -1 || id > LARGEST)
-            fail(r, "eos_token_id", sc_pool_printf(r->pool, "%s is neither an id nor a list of ids", quote(r, item)));
+        if (!sc_json_int(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item, &id) ||
+            id < -1 || id > LARGEST)
+            fail(r, "eos_token_id",
+                 sc_pool_printf(r->pool, "%s is neither an id nor a list of ids", quote(r, item)));
         else if (id >= 0 && id < c->vocab_size && c->eos_count < 16)
             c->eos_token_id[c->eos_count++] = id;
     }
@@ -398,7 +454,8 @@ static const cJSON *text_part(const cJSON *json, const char **prefix) {
 static const char *family_names(const reader *r) {
     const char *names = "";
     for (size_t i = 0; sc_family_at(i) && names; i++)
-        names = sc_pool_printf(r->pool, "%s%s%s", names, i ? ", " : "", sc_family_at(i)->model_type);
+        names =
+            sc_pool_printf(r->pool, "%s%s%s", names, i ? ", " : "", sc_family_at(i)->model_type);
     return names ? names : "";
 }
 
@@ -411,12 +468,15 @@ static void find_family(reader *r) {
     r->config->model_type = sc_pool_strdup(r->pool, type->valuestring);
     r->config->family = sc_family_find(type->valuestring);
     if (!r->config->family)
-        fail(r, "model_type", sc_pool_printf(r->pool, "%s is none of %s (docs/adding-a-family.md)", quote(r, type), family_names(r)));
+        fail(r, "model_type",
+             sc_pool_printf(r->pool, "%s is none of %s (docs/adding-a-family.md)", quote(r, type),
+                            family_names(r)));
     else
         record(r, "model_type", r->config->model_type, r->file);
 }
 
-int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJSON *json, const cJSON *generation, sc_error *err) {
+int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJSON *json,
+                   const cJSON *generation, sc_error *err) {
     sc_config *c = sc_pool_alloc(pool, 1, sizeof *c);
     if (c)
         c->entry = sc_pool_alloc(pool, ENTRIES, sizeof *c->entry);

@@ -40,8 +40,8 @@ typedef struct {
         const char *rope_type; /* default, linear, llama3 */
         double rope_theta, factor, low_freq_factor, high_freq_factor;
         int64_t original_max_position_embeddings;
-        int64_t freq_factors;            /* GGUF's rope_freqs: count, 0 = none */
-        const float *freq_factor;        /* inv_freq[i] /= freq_factor[i] */
+        int64_t freq_factors;     /* GGUF's rope_freqs: count, 0 = none */
+        const float *freq_factor; /* inv_freq[i] /= freq_factor[i] */
     } rope;
     int eos_count;
     int64_t eos_token_id[16];
@@ -49,7 +49,8 @@ typedef struct {
     int entries;
     sc_config_entry *entry; /* every value, in reading order, with its origin */
     int notes;
-    const char **note; /* what inspect and export should say: "sliding_window 4096 is not used: …" */
+    const char *
+        *note; /* what inspect and export should say: "sliding_window 4096 is not used: …" */
 } sc_config;
 
 /* From a parsed object. generation (generation_config.json, may be NULL) wins for eos_token_id. */

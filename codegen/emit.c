@@ -16,8 +16,10 @@ static const char *layer_list(sc_pool *pool, int layers, const int *kind, int wa
         int last = i;
         while (last + 1 < layers && kind[last + 1] == wanted)
             last++;
-        char *next = last > i ? sc_pool_printf(pool, "%s%s%d-%d", text ? text : "", text ? ", " : "", i, last)
-                              : sc_pool_printf(pool, "%s%s%d", text ? text : "", text ? ", " : "", i);
+        char *next =
+            last > i
+                ? sc_pool_printf(pool, "%s%s%d-%d", text ? text : "", text ? ", " : "", i, last)
+                : sc_pool_printf(pool, "%s%s%d", text ? text : "", text ? ", " : "", i);
         if (!next)
             return NULL;
         text = next;
@@ -73,16 +75,17 @@ static bool same_linear(const sc_linear *a, const sc_linear *b) {
 }
 
 static bool same_norm(const sc_norm *a, const sc_norm *b) {
-    return a->width == b->width && !a->weight == !b->weight && memcmp(&a->eps, &b->eps, sizeof a->eps) == 0;
+    return a->width == b->width && !a->weight == !b->weight &&
+           memcmp(&a->eps, &b->eps, sizeof a->eps) == 0;
 }
 
 static bool same_attention(const sc_attention *a, const sc_attention *b) {
     return a->type == b->type && a->heads == b->heads && a->kv_heads == b->kv_heads &&
            a->head_dim == b->head_dim && a->v_head_dim == b->v_head_dim && a->window == b->window &&
-           memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 && a->rope == b->rope && same_linear(&a->q_proj, &b->q_proj) &&
-           same_linear(&a->k_proj, &b->k_proj) && same_linear(&a->v_proj, &b->v_proj) &&
-           same_linear(&a->o_proj, &b->o_proj) && same_norm(&a->q_norm, &b->q_norm) &&
-           same_norm(&a->k_norm, &b->k_norm);
+           memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 && a->rope == b->rope &&
+           same_linear(&a->q_proj, &b->q_proj) && same_linear(&a->k_proj, &b->k_proj) &&
+           same_linear(&a->v_proj, &b->v_proj) && same_linear(&a->o_proj, &b->o_proj) &&
+           same_norm(&a->q_norm, &b->q_norm) && same_norm(&a->k_norm, &b->k_norm);
 }
 
 static bool same_op(const sc_op *a, const sc_op *b) {
@@ -204,18 +207,21 @@ static void emit_attention(scope *top, scope *op, linear_set *set, const sc_plan
 
     number(op, "attention_id", id);
     const bool bias = a->q_proj.bias || a->k_proj.bias || a->v_proj.bias;
-    text(op, "qkv_fn", linear_name(top, set, plan, "q_proj, k_proj and v_proj in one",
-                                   shape_of(a->q_proj.in, a->q_proj.out + a->k_proj.out + a->v_proj.out, bias)));
+    text(op, "qkv_fn",
+         linear_name(top, set, plan, "q_proj, k_proj and v_proj in one",
+                     shape_of(a->q_proj.in, a->q_proj.out + a->k_proj.out + a->v_proj.out, bias)));
     flag(op, "qkv_bias", bias);
     linear_shape o = shape_of(a->o_proj.in, a->o_proj.out, a->o_proj.bias != NULL);
     o.add = true;
-    text(op, "o_fn", linear_name(top, set, plan, "o_proj or down_proj, added to the residual stream", o));
+    text(op, "o_fn",
+         linear_name(top, set, plan, "o_proj or down_proj, added to the residual stream", o));
     flag(op, "o_bias", a->o_proj.bias != NULL);
     if (s.rc)
         top->rc = s.rc;
 }
 
-static void emit_gated(scope *top, scope *op, linear_set *set, const sc_plan *plan, const sc_gated_mlp *m) {
+static void emit_gated(scope *top, scope *op, linear_set *set, const sc_plan *plan,
+                       const sc_gated_mlp *m) {
     const bool bias = m->gate_proj.bias || m->up_proj.bias;
     linear_shape gate_up = shape_of(m->gate_proj.in, m->ffn, bias);
     gate_up.gated = true;
@@ -224,11 +230,13 @@ static void emit_gated(scope *top, scope *op, linear_set *set, const sc_plan *pl
     down.add = true;
     text(op, "gate_up_fn", linear_name(top, set, plan, "act(gate_proj) * up_proj", gate_up));
     flag(op, "gate_up_bias", bias);
-    text(op, "down_fn", linear_name(top, set, plan, "o_proj or down_proj, added to the residual stream", down));
+    text(op, "down_fn",
+         linear_name(top, set, plan, "o_proj or down_proj, added to the residual stream", down));
     flag(op, "down_bias", down.bias);
 }
 
-static void emit_kind(scope *top, linear_set *set, const sc_plan *plan, const layer_kinds *kinds, int kind) {
+static void emit_kind(scope *top, linear_set *set, const sc_plan *plan, const layer_kinds *kinds,
+                      int kind) {
     const int index = kinds->first[kind];
     const sc_layer *layer = &plan->graph->layer[index];
     const char *list = layer_list(top->pool, plan->graph->layers, kinds->kind, kind);
@@ -251,7 +259,8 @@ static void emit_kind(scope *top, linear_set *set, const sc_plan *plan, const la
             text(&body, "field", sc_pool_printf(top->pool, "norm%d", norms++));
             real(&body, "eps", op->norm.eps);
         } else if (which == 1)
-            emit_attention(top, &body, set, plan, &op->attention, kind, plan->layer[index].shape, list);
+            emit_attention(top, &body, set, plan, &op->attention, kind, plan->layer[index].shape,
+                           list);
         else
             emit_gated(top, &body, set, plan, &op->gated_mlp);
         if (body.rc)
@@ -278,7 +287,8 @@ static void emit_ropes(scope *top, const sc_graph *g) {
             char line[200] = "";
             for (int64_t j = at; j < at + PER_ROW && j < rope->rotary_dim / 2; j++) {
                 char one_text[40];
-                snprintf(one_text, sizeof one_text, "%s%af,", j > at ? " " : "", (double)rope->inv_freq[j]);
+                snprintf(one_text, sizeof one_text, "%s%af,", j > at ? " " : "",
+                         (double)rope->inv_freq[j]);
                 strcat(line, one_text);
             }
             scope row = item(&s, "rows");
@@ -314,7 +324,9 @@ static void emit_shapes(scope *top, const sc_plan *plan) {
              c->ring ? sc_pool_printf(top->pool, "min(sliding_window %lld, max_cache_len %lld)",
                                       (long long)c->window, (long long)plan->options.max_cache_len)
                      : "max_cache_len");
-        text(&s, "capacity", c->capacity < 0 ? "INT64_MAX" : sc_pool_printf(top->pool, "%lld", (long long)c->capacity));
+        text(&s, "capacity",
+             c->capacity < 0 ? "INT64_MAX"
+                             : sc_pool_printf(top->pool, "%lld", (long long)c->capacity));
         flag(&s, "unbounded", c->capacity < 0);
         flag(&s, "ring", c->evicted > 0);
         number(&s, "ring_flag", c->ring);
@@ -358,12 +370,15 @@ static void emit_weights(scope *top, const sc_plan *plan) {
             text(&s, "ctype", type);
         }
         scope s = item(top, "tensors");
-        text(&s, "place", p->layer >= 0 ? sc_pool_printf(top->pool, "layer[%d].%s", p->layer, p->field) : p->field);
+        text(&s, "place",
+             p->layer >= 0 ? sc_pool_printf(top->pool, "layer[%d].%s", p->layer, p->field)
+                           : p->field);
         number(&s, "offset", (int64_t)p->offset);
         const char *names = "";
         for (int k = 0; k < p->parts; k++)
             if (p->part[k].tensor)
-                names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ", " : "", p->part[k].tensor);
+                names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ", " : "",
+                                       p->part[k].tensor);
         text(&s, "names", names);
         if (s.rc)
             top->rc = s.rc;
@@ -377,26 +392,27 @@ int sc_emit_layout(char hex[65], sc_pool *pool, const sc_plan *plan, sc_error *e
     char line[512];
     for (int i = 0; i < plan->shapes && !rc; i++) {
         const sc_cache_shape *s = &plan->shape[i];
-        snprintf(line, sizeof line, "shape %d %lld %lld %lld %lld %lld\n", (int)s->type, (long long)s->kv_heads,
-                 (long long)s->slots, (long long)s->head_dim, (long long)s->v_head_dim, (long long)s->window);
+        snprintf(line, sizeof line, "shape %d %lld %lld %lld %lld %lld\n", (int)s->type,
+                 (long long)s->kv_heads, (long long)s->slots, (long long)s->head_dim,
+                 (long long)s->v_head_dim, (long long)s->window);
         rc = sc_sha256_update(sum, line, strlen(line), err);
     }
     for (int i = 0; i < plan->packed && !rc; i++) {
         const sc_packed *p = &plan->pack[i];
-        snprintf(line, sizeof line, "tensor %d %d %.64s %lld %lld %llu %llu\n", (int)p->kind, p->layer, p->field,
-                 (long long)p->in, (long long)p->panels, (unsigned long long)p->offset,
-                 (unsigned long long)p->bytes);
+        snprintf(line, sizeof line, "tensor %d %d %.64s %lld %lld %llu %llu\n", (int)p->kind,
+                 p->layer, p->field, (long long)p->in, (long long)p->panels,
+                 (unsigned long long)p->offset, (unsigned long long)p->bytes);
         rc = sc_sha256_update(sum, line, strlen(line), err);
         for (int k = 0; k < p->parts && !rc; k++) {
-            snprintf(line, sizeof line, "part %.400s %lld\n", p->part[k].tensor ? p->part[k].tensor : "-",
-                     (long long)p->part[k].rows);
+            snprintf(line, sizeof line, "part %.400s %lld\n",
+                     p->part[k].tensor ? p->part[k].tensor : "-", (long long)p->part[k].rows);
             rc = sc_sha256_update(sum, line, strlen(line), err);
         }
     }
     if (!rc) {
         snprintf(line, sizeof line, "batch %lld dtype %s panel %lld name %.200s layers %d\n",
-                 (long long)plan->options.batch_size, sc_dtype_name(plan->options.dtype), (long long)plan->panel,
-                 plan->options.name, plan->graph->layers);
+                 (long long)plan->options.batch_size, sc_dtype_name(plan->options.dtype),
+                 (long long)plan->panel, plan->options.name, plan->graph->layers);
         rc = sc_sha256_update(sum, line, strlen(line), err);
     }
     if (rc) {
@@ -408,15 +424,17 @@ int sc_emit_layout(char hex[65], sc_pool *pool, const sc_plan *plan, sc_error *e
 
 /* The layers as JSON inside a C string: the casting's signature. */
 static const char *signature(sc_pool *pool, const sc_plan *plan) {
-    char *all = sc_pool_printf(pool, "{\\\"model_type\\\": \\\"%s\\\", \\\"layers\\\": [", plan->graph->family);
+    char *all = sc_pool_printf(pool, "{\\\"model_type\\\": \\\"%s\\\", \\\"layers\\\": [",
+                               plan->graph->family);
     for (int i = 0; i < plan->graph->layers && all; i++) {
         const sc_cache_shape *s = &plan->shape[plan->layer[i].shape];
-        all = sc_pool_printf(pool,
-                             "%s%s\"\n                     \""
-                             "{\\\"layer_type\\\": \\\"%s\\\", \\\"kv_heads\\\": %lld, \\\"slots\\\": %lld, "
-                             "\\\"head_dim\\\": %lld, \\\"v_head_dim\\\": %lld}",
-                             all, i ? ", " : "", sc_layer_type_name(s->type), (long long)s->kv_heads,
-                             (long long)s->slots, (long long)s->head_dim, (long long)s->v_head_dim);
+        all = sc_pool_printf(
+            pool,
+            "%s%s\"\n                     \""
+            "{\\\"layer_type\\\": \\\"%s\\\", \\\"kv_heads\\\": %lld, \\\"slots\\\": %lld, "
+            "\\\"head_dim\\\": %lld, \\\"v_head_dim\\\": %lld}",
+            all, i ? ", " : "", sc_layer_type_name(s->type), (long long)s->kv_heads,
+            (long long)s->slots, (long long)s->head_dim, (long long)s->v_head_dim);
     }
     return all ? sc_pool_printf(pool, "%s]}", all) : NULL;
 }
@@ -431,7 +449,8 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     if (rc)
         return rc;
     for (int i = 0; i < 32; i++)
-        snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), "%s0x%.2s", i ? ", " : "", hex + 2 * i);
+        snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), "%s0x%.2s", i ? ", " : "",
+                 hex + 2 * i);
     scope s = { pool, sc_values_make(pool), SC_OK };
     if (!s.values)
         return sc_oom(err, "filling templates");
@@ -478,7 +497,8 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     number(&s, "eos_count", config->eos_count);
     const char *eos = "";
     for (int i = 0; i < config->eos_count; i++)
-        eos = sc_pool_printf(pool, "%s%s%lld", eos ? eos : "", i ? ", " : "", (long long)config->eos_token_id[i]);
+        eos = sc_pool_printf(pool, "%s%s%lld", eos ? eos : "", i ? ", " : "",
+                             (long long)config->eos_token_id[i]);
     text(&s, "eos_ids", config->eos_count ? eos : "-1");
     bool bounded = false; /* does any layer limit how much can be fed? */
     for (int i = 0; i < plan->shapes; i++)
@@ -506,8 +526,8 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     return SC_OK;
 }
 
-static int emit_file(sc_folder *folder, const char *path, const char *template_file, const sc_values *values,
-                     sc_error *err) {
+static int emit_file(sc_folder *folder, const char *path, const char *template_file,
+                     const sc_values *values, sc_error *err) {
     char *out = NULL;
     size_t bytes;
     int rc = sc_template_render(&out, &bytes, template_file, values, err);
@@ -522,14 +542,17 @@ bool sc_emit_needs(const sc_plan *plan, const char *path) {
     if (strncmp(path, "runtime/vector_", 15) || !strcmp(path, "runtime/vector_math.h"))
         return !strncmp(path, "runtime/", 8);
     /* The bfloat16 header stands on the one without. */
-    return !strcmp(path + 8, own) || (plan->options.arch->pairs && !strcmp(path + 8, "vector_avx512.h"));
+    return !strcmp(path + 8, own) ||
+           (plan->options.arch->pairs && !strcmp(path + 8, "vector_avx512.h"));
 }
 
-int sc_emit_sources(sc_folder *folder, const sc_plan *plan, const sc_values *values, sc_error *err) {
+int sc_emit_sources(sc_folder *folder, const sc_plan *plan, const sc_values *values,
+                    sc_error *err) {
     static const struct {
         const char *from, *suffix;
-    } files[] = { { "casting.h", ".h" },         { "internal.h", "_internal.h" }, { "weights.h", "_weights.h" },
-                  { "cache.c", "_cache.c" },     { "model.c", "_model.c" },       { "weights.c", "_weights.c" },
+    } files[] = { { "casting.h", ".h" },         { "internal.h", "_internal.h" },
+                  { "weights.h", "_weights.h" }, { "cache.c", "_cache.c" },
+                  { "model.c", "_model.c" },     { "weights.c", "_weights.c" },
                   { "table.c", "_table.c" },     { "main.c", "_main.c" } };
     char path[512];
     int rc = emit_file(folder, "Makefile", "Makefile", values, err);

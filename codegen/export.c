@@ -15,8 +15,10 @@
 #include "sha256.h"
 #include "tokenizer_pack.h"
 
-/* model_type names the casting unless --name does: never the folder, which is not part of the input. */
-static int casting_name(const char **name, sc_pool *pool, const char *wish, const char *model_type, sc_error *err) {
+/* model_type names the casting unless --name does: never the folder, which is not part of the
+ * input. */
+static int casting_name(const char **name, sc_pool *pool, const char *wish, const char *model_type,
+                        sc_error *err) {
     enum { LONGEST = 48 };
     if (!wish) {
         char *made = sc_pool_strdup(pool, model_type);
@@ -30,30 +32,39 @@ static int casting_name(const char **name, sc_pool *pool, const char *wish, cons
     }
     bool good = *wish && !isdigit((unsigned char)*wish) && strlen(wish) <= LONGEST;
     for (const char *c = wish; *c; c++)
-        good &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_';
+        good &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+                *c == '_';
     if (!good)
-        return sc_fail(err, SC_EUSAGE, "--name: \"%s\" is no C identifier of at most %d letters, digits and _", wish, LONGEST);
+        return sc_fail(err, SC_EUSAGE,
+                       "--name: \"%s\" is no C identifier of at most %d letters, digits and _",
+                       wish, LONGEST);
     *name = wish;
     return SC_OK;
 }
 
-int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source, const sc_export_options *options,
-                   sc_error *err) {
+int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
+                   const sc_export_options *options, sc_error *err) {
     enum { USUAL = 4096 };
     const sc_config *config = source->config;
-    sc_plan_options o = { .max_cache_len = options->max_cache_len, .batch_size = options->batch_size };
+    sc_plan_options o = { .max_cache_len = options->max_cache_len,
+                          .batch_size = options->batch_size };
     if (!o.max_cache_len)
-        o.max_cache_len = config->max_position_embeddings < USUAL ? config->max_position_embeddings : USUAL;
+        o.max_cache_len =
+            config->max_position_embeddings < USUAL ? config->max_position_embeddings : USUAL;
     if (!o.batch_size)
         o.batch_size = 1;
     o.dtype = SC_F32;
     if (options->dtype && !strcmp(options->dtype, "bfloat16"))
         o.dtype = SC_BF16;
     else if (options->dtype && strcmp(options->dtype, "float32"))
-        return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16", options->dtype);
+        return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16",
+                       options->dtype);
     o.arch = sc_arch_find(options->arch ? options->arch : "native");
     if (!o.arch)
-        return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4, x86-64-v4-bf16", options->arch);
+        return sc_fail(
+            err, SC_EUSAGE,
+            "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4, x86-64-v4-bf16",
+            options->arch);
     int rc = casting_name(&o.name, pool, options->name, config->model_type, err);
     sc_graph *graph = NULL;
     if (!rc)
@@ -100,8 +111,8 @@ static void show_progress(uint64_t done, uint64_t all) {
             "########################################", percent, percent == 100 ? "\n" : "");
 }
 
-static int write_weights(sc_folder *folder, sc_pool *pool, const sc_source *source, const sc_plan *plan, bool quiet,
-                         sc_error *err) {
+static int write_weights(sc_folder *folder, sc_pool *pool, const sc_source *source,
+                         const sc_plan *plan, bool quiet, sc_error *err) {
     const char *extra, *name = sc_pool_printf(pool, "%s.weights", plan->options.name);
     char layout[65], hex[65];
     int fd, rc = name ? sc_pack_check(plan, source->tensors, &extra, err) : sc_oom(err, "packing");
@@ -112,28 +123,33 @@ static int write_weights(sc_folder *folder, sc_pool *pool, const sc_source *sour
     if (rc)
         return rc;
     if (extra && !quiet)
-        fprintf(stderr, "%s: %s: is not used by model_type %s\n", source->tensors->path, extra, plan->graph->family);
+        fprintf(stderr, "%s: %s: is not used by model_type %s\n", source->tensors->path, extra,
+                plan->graph->family);
     const bool bar = !quiet && isatty(STDERR_FILENO);
-    rc = sc_pack_write(fd, name, plan, source->tensors, layout, hex, bar ? show_progress : NULL, err);
+    rc = sc_pack_write(fd, name, plan, source->tensors, layout, hex, bar ? show_progress : NULL,
+                       err);
     if (close(fd) && !rc)
         rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", name, strerror(errno));
     return rc;
 }
 
-static int write_tokenizer(sc_folder *folder, sc_pool *pool, const sc_source *source, const sc_plan *plan,
-                           sc_error *err) {
+static int write_tokenizer(sc_folder *folder, sc_pool *pool, const sc_source *source,
+                           const sc_plan *plan, sc_error *err) {
     unsigned char *image = NULL;
     size_t bytes;
     const char *name = sc_pool_printf(pool, "%s.tokenizer", plan->options.name);
-    int rc = name ? sc_tokenizer_pack(&image, &bytes, source->tokenizer, source->tokenizer_file, err)
-                  : sc_oom(err, "packing the tokenizer");
+    int rc = name
+                 ? sc_tokenizer_pack(&image, &bytes, source->tokenizer, source->tokenizer_file, err)
+                 : sc_oom(err, "packing the tokenizer");
     if (!rc)
         rc = sc_folder_write(folder, name, image, bytes, err);
     free(image);
     return rc;
 }
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* Adds {file, sha256} for each path; label is what the manifest calls it. */
 static int add_digest(cJSON *list, const char *path, const char *label, sc_error *err) {
@@ -166,12 +182,13 @@ static cJSON *plan_json(const sc_plan *plan) {
 }
 
 /* Every file of the casting but the manifest itself, sorted. */
-static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc_plan *plan, const sc_source *source,
-                        sc_error *err) {
-    static const char *const suffixes[] = { ".h", "_internal.h", "_weights.h", "_cache.c", "_model.c", "_weights.c",
-                                            "_table.c", "_main.c" };
+static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc_plan *plan,
+                        const sc_source *source, sc_error *err) {
+    static const char *const suffixes[] = { ".h",       "_internal.h", "_weights.h", "_cache.c",
+                                            "_model.c", "_weights.c",  "_table.c",   "_main.c" };
     enum { SUFFIXES = sizeof suffixes / sizeof *suffixes };
-    const char **list = sc_pool_alloc(pool, (size_t)(SUFFIXES + 3 + sc_embedded_count), sizeof *list);
+    const char **list =
+        sc_pool_alloc(pool, (size_t)(SUFFIXES + 3 + sc_embedded_count), sizeof *list);
     if (!list)
         return sc_oom(err, "writing the manifest");
     int n = 0;
@@ -195,8 +212,8 @@ static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc
     return SC_OK;
 }
 
-static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *source, const sc_plan *plan,
-                          sc_error *err) {
+static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *source,
+                          const sc_plan *plan, sc_error *err) {
     cJSON *json = cJSON_CreateObject(), *options = cJSON_AddObjectToObject(json, "options");
     cJSON_AddStringToObject(options, "name", plan->options.name);
     cJSON_AddNumberToObject(options, "max_cache_len", (double)plan->options.max_cache_len);
@@ -208,7 +225,8 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     cJSON_AddStringToObject(json, "format", "slipcast casting 1");
     cJSON_AddStringToObject(json, "layout", layout);
     cJSON_AddItemToObject(json, "plan", plan_json(plan));
-    cJSON *inputs = cJSON_AddArrayToObject(json, "inputs"), *outputs = cJSON_AddArrayToObject(json, "outputs");
+    cJSON *inputs = cJSON_AddArrayToObject(json, "inputs"),
+          *outputs = cJSON_AddArrayToObject(json, "outputs");
     for (int i = 0; i < source->inputs && !rc; i++)
         rc = add_digest(inputs, source->input[i], base(source->input[i]), err);
     const char **names = NULL;
@@ -221,14 +239,15 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     }
     char *text = rc ? NULL : cJSON_Print(json);
     if (!rc)
-        rc = text ? sc_folder_write(folder, "manifest.json", text, strlen(text), err) : sc_oom(err, "writing the manifest");
+        rc = text ? sc_folder_write(folder, "manifest.json", text, strlen(text), err)
+                  : sc_oom(err, "writing the manifest");
     cJSON_free(text);
     cJSON_Delete(json);
     return rc;
 }
 
-int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, const sc_plan *plan, bool quiet,
-                    sc_error *err) {
+int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, const sc_plan *plan,
+                    bool quiet, sc_error *err) {
     sc_values *values = NULL;
     sc_folder *folder = NULL;
     int rc = sc_emit_values(&values, pool, plan, source->config, err);
@@ -248,7 +267,8 @@ int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, con
     return rc;
 }
 
-int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char *dir, sc_error *err) {
+int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char *dir,
+                           sc_error *err) {
     const char *path = sc_pool_printf(pool, "%s/manifest.json", dir);
     cJSON *json = NULL;
     int rc = path ? sc_json_read(&json, path, 64 << 20, err) : sc_oom(err, "reading the manifest");
@@ -261,13 +281,16 @@ int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char
     for (int i = 0; i < 3 && !rc; i++) {
         const cJSON *value = sc_json_get(o, keys[i]);
         if (!cJSON_IsString(value))
-            rc = sc_fail(err, SC_EINPUT, "%s: options.%s: is missing (is this a casting?)", path, keys[i]);
+            rc = sc_fail(err, SC_EINPUT, "%s: options.%s: is missing (is this a casting?)", path,
+                         keys[i]);
         else if (!(text[i] = sc_pool_strdup(pool, value->valuestring)))
             rc = sc_oom(err, "reading the manifest");
     }
     if (!rc && (!sc_json_int(sc_json_get(o, "max_cache_len"), &options->max_cache_len) ||
                 !sc_json_int(sc_json_get(o, "batch_size"), &options->batch_size)))
-        rc = sc_fail(err, SC_EINPUT, "%s: options: max_cache_len or batch_size is no number (is this a casting?)", path);
+        rc = sc_fail(err, SC_EINPUT,
+                     "%s: options: max_cache_len or batch_size is no number (is this a casting?)",
+                     path);
     if (!rc) {
         options->name = text[0];
         options->dtype = text[1];

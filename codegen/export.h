@@ -21,12 +21,14 @@ typedef struct {
 int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
                    const sc_export_options *options, sc_error *err);
 
-/* Writes the casting to dir: whole or not at all. Without weights in the source the manifest says so. */
+/* Writes the casting to dir: whole or not at all. Without weights in the source the manifest says
+ * so. */
 int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, const sc_plan *plan,
                     bool quiet, sc_error *err);
 
 /* The options a casting was exported with, from its manifest. */
-int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char *dir, sc_error *err);
+int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char *dir,
+                           sc_error *err);
 
 /* Hex digest of a file. */
 int sc_export_digest(char hex[65], const char *path, sc_error *err);

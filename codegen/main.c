@@ -13,7 +13,8 @@ static const char help[] =
     "  slipcast export  MODEL -o DIR       the casting\n"
     "  slipcast pack    MODEL DIR          weights and tokenizer for a casting of a config alone\n"
     "  slipcast run     MODEL|DIR -p TEXT  export, build (cached), generate\n"
-    "  slipcast bench   MODEL|DIR          prefill and decode tokens/s, time to first token, memory\n"
+    "  slipcast bench   MODEL|DIR          prefill and decode tokens/s, time to first token, "
+    "memory\n"
     "  slipcast verify  DIR [MODEL]        are these the bytes that the inputs make?\n"
     "  slipcast diff    DIR DIR            what changed between two castings\n"
     "\n"
@@ -24,8 +25,10 @@ static const char help[] =
     "  --arch A            native (default), generic, x86-64-v3, x86-64-v4, x86-64-v4-bf16\n"
     "  --name NAME         prefix of the casting's functions (the model_type)\n"
     "  --quiet  --json\n"
-    "run: -p TEXT  --token-ids 1,2;3,4  --max-new-tokens N  --ignore-eos  --temperature T  --top-k K\n"
-    "     --top-p P  --min-p P  --repetition-penalty R  --seed S  --prefill-chunk N[,N]  --threads N\n"
+    "run: -p TEXT  --token-ids 1,2;3,4  --max-new-tokens N  --ignore-eos  --temperature T  --top-k "
+    "K\n"
+    "     --top-p P  --min-p P  --repetition-penalty R  --seed S  --prefill-chunk N[,N]  --threads "
+    "N\n"
     "     --dump FILE.safetensors  --session FILE  --check  --no-display-prompt\n"
     "bench: --bench PROMPT,NEW,RUNS (512,64,3)  --threads N\n"
     "\n"
@@ -34,8 +37,9 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(const sc_cli *, sc_pool *, FILE *, sc_error *);
-} commands[] = { { "inspect", sc_cmd_inspect }, { "plan", sc_cmd_plan },   { "export", sc_cmd_export },
-                 { "pack", sc_cmd_pack },       { "run", sc_cmd_run },     { "bench", sc_cmd_run },
+} commands[] = { { "inspect", sc_cmd_inspect }, { "plan", sc_cmd_plan },
+                 { "export", sc_cmd_export },   { "pack", sc_cmd_pack },
+                 { "run", sc_cmd_run },         { "bench", sc_cmd_run },
                  { "verify", sc_cmd_verify },   { "diff", sc_cmd_diff } };
 
 static int dispatch(int argc, char **argv, sc_pool *pool, sc_error *err) {
@@ -45,11 +49,13 @@ static int dispatch(int argc, char **argv, sc_pool *pool, sc_error *err) {
             const int rc = sc_cli_read(&cli, pool, argc, argv, err);
             return rc ? rc : commands[i].run(&cli, pool, stdout, err);
         }
-    return sc_fail(err, SC_EUSAGE, "slipcast: %s: there is no such command (see slipcast --help)", argv[1]);
+    return sc_fail(err, SC_EUSAGE, "slipcast: %s: there is no such command (see slipcast --help)",
+                   argv[1]);
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
+        !strcmp(argv[1], "help")) {
         fputs(help, argc < 2 ? stderr : stdout);
         return argc < 2 ? 2 : 0;
     }

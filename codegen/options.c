@@ -17,9 +17,20 @@ static int read_count(int64_t *count, const char *option, const char *text, sc_e
 
 /* Options of the casting's program that take a value, and those that do not. */
 static int run_option(const char *word) {
-    static const char *const valued[] = { "-p", "--prompt", "--token-ids", "--max-new-tokens", "--temperature", "--top-k",
-                                          "--top-p", "--min-p", "--repetition-penalty", "--seed", "--prefill-chunk",
-                                          "--threads", "--dump", "--session" };
+    static const char *const valued[] = { "-p",
+                                          "--prompt",
+                                          "--token-ids",
+                                          "--max-new-tokens",
+                                          "--temperature",
+                                          "--top-k",
+                                          "--top-p",
+                                          "--min-p",
+                                          "--repetition-penalty",
+                                          "--seed",
+                                          "--prefill-chunk",
+                                          "--threads",
+                                          "--dump",
+                                          "--session" };
     static const char *const bare[] = { "--ignore-eos", "--check", "--no-display-prompt" };
     for (size_t i = 0; i < sizeof valued / sizeof *valued; i++)
         if (!strcmp(word, valued[i]))
@@ -47,13 +58,17 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
         e->quiet = true;
     else if (word[0] != '-' || !word[1]) {
         if (cli->models == 2)
-            return sc_fail(err, SC_EUSAGE, "%s: one argument too many: \"%s\" (see slipcast --help)", cli->command, word);
+            return sc_fail(err, SC_EUSAGE,
+                           "%s: one argument too many: \"%s\" (see slipcast --help)", cli->command,
+                           word);
         cli->model[cli->models++] = word;
     } else if (runs && run_option(word) == 1)
         cli->word[cli->rest++] = word;
     else {
         if (!value)
-            return sc_fail(err, SC_EUSAGE, "%s: %s: is unknown or lacks its value (see slipcast --help)", cli->command, word);
+            return sc_fail(err, SC_EUSAGE,
+                           "%s: %s: is unknown or lacks its value (see slipcast --help)",
+                           cli->command, word);
         *taken = 2;
         if (!strcmp(word, "-o") || !strcmp(word, "--output"))
             cli->output = value;
@@ -81,13 +96,15 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
             cli->word[cli->rest++] = word;
             cli->word[cli->rest++] = value;
         } else
-            return sc_fail(err, SC_EUSAGE, "%s: %s: is an unknown option (see slipcast --help)", cli->command, word);
+            return sc_fail(err, SC_EUSAGE, "%s: %s: is an unknown option (see slipcast --help)",
+                           cli->command, word);
     }
     return SC_OK;
 }
 
 int sc_cli_read(sc_cli *cli, sc_pool *pool, int argc, char **argv, sc_error *err) {
-    *cli = (sc_cli){ .command = argv[1], .word = sc_pool_alloc(pool, (size_t)argc + 8, sizeof *cli->word) };
+    *cli = (sc_cli){ .command = argv[1],
+                     .word = sc_pool_alloc(pool, (size_t)argc + 8, sizeof *cli->word) };
     if (!cli->word)
         return sc_oom(err, "reading options");
     for (int i = 2, taken = 0; i < argc; i += taken) {
@@ -96,6 +113,8 @@ int sc_cli_read(sc_cli *cli, sc_pool *pool, int argc, char **argv, sc_error *err
             return rc;
     }
     if (!cli->models)
-        return sc_fail(err, SC_EUSAGE, "%s: which model? (an HF folder, its config.json or a GGUF file)", cli->command);
+        return sc_fail(err, SC_EUSAGE,
+                       "%s: which model? (an HF folder, its config.json or a GGUF file)",
+                       cli->command);
     return SC_OK;
 }

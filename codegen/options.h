@@ -10,14 +10,14 @@ typedef struct {
     const char *command;
     const char *model[2]; /* MODEL, DIR, … in order */
     int models;
-    const char *output;   /* -o */
+    const char *output; /* -o */
     bool json;
     sc_export_options export;
-    int rest;             /* run, bench: words for the casting's program */
+    int rest; /* run, bench: words for the casting's program */
     const char **word;
-    int rows;             /* run: rows that -p and --token-ids give */
+    int rows; /* run: rows that -p and --token-ids give */
     bool given_batch;
-    const char *bench;    /* bench: "P,D,R" */
+    const char *bench; /* bench: "P,D,R" */
 } sc_cli;
 
 /* SC_EUSAGE names the option and what it wants. Nothing is printed. */

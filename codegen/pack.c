@@ -23,13 +23,14 @@ static void shape_text(char text[160], const int64_t *shape, int rank) {
     snprintf(text + at, 160 - at, "]");
 }
 
-static int check_part(const sc_plan *plan, const sc_packed *p, const sc_pack_part *part, const sc_tensors *tensors,
-                      sc_error *err) {
+static int check_part(const sc_plan *plan, const sc_packed *p, const sc_pack_part *part,
+                      const sc_tensors *tensors, sc_error *err) {
     if (!part->tensor)
         return SC_OK;
     const sc_tensor *t = sc_tensors_find(tensors, part->tensor);
     if (!t)
-        return sc_fail(err, SC_EINPUT, "%s: %s: is missing (is the checkpoint complete, and of model_type %s?)",
+        return sc_fail(err, SC_EINPUT,
+                       "%s: %s: is missing (is the checkpoint complete, and of model_type %s?)",
                        tensors->path, part->tensor, plan->graph->family);
     const bool vector = p->kind == SC_PACK_FLOATS || p->kind == SC_PACK_BIAS;
     const int64_t want[2] = { part->rows, p->in };
@@ -38,17 +39,20 @@ static int check_part(const sc_plan *plan, const sc_packed *p, const sc_pack_par
         char has[160], wants[160];
         shape_text(has, t->shape, t->rank);
         shape_text(wants, want, rank);
-        return sc_fail(err, SC_EINPUT, "%s: %s: %s, the config wants %s (check hidden_size, heads and head_dim)",
+        return sc_fail(err, SC_EINPUT,
+                       "%s: %s: %s, the config wants %s (check hidden_size, heads and head_dim)",
                        t->file, t->name, has, wants);
     }
     if (t->dtype == SC_DTYPE_OTHER)
         return sc_fail(err, SC_EINPUT,
-                       "%s: %s: type %s is none of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 (convert the file)",
+                       "%s: %s: type %s is none of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 "
+                       "(convert the file)",
                        t->file, t->name, t->type);
     return SC_OK;
 }
 
-int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **extra, sc_error *err) {
+int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **extra,
+                  sc_error *err) {
     bool *used = calloc((size_t)tensors->count + 1, sizeof *used);
     if (!used)
         return sc_oom(err, "checking the weights");
@@ -56,8 +60,9 @@ int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **e
     for (int i = 0; i < plan->packed && !rc; i++)
         for (int k = 0; k < plan->pack[i].parts && !rc; k++) {
             rc = check_part(plan, &plan->pack[i], &plan->pack[i].part[k], tensors, err);
-            const sc_tensor *t =
-                plan->pack[i].part[k].tensor ? sc_tensors_find(tensors, plan->pack[i].part[k].tensor) : NULL;
+            const sc_tensor *t = plan->pack[i].part[k].tensor
+                                     ? sc_tensors_find(tensors, plan->pack[i].part[k].tensor)
+                                     : NULL;
             if (t)
                 used[t - tensors->tensor] = true;
         }
@@ -77,8 +82,8 @@ typedef struct {
     sc_checksum sum;
     uint64_t at; /* bytes written, the header included */
     void (*progress)(uint64_t, uint64_t);
-    float *rows;          /* [panel, widest row] */
-    unsigned char *out;   /* one packed panel */
+    float *rows;        /* [panel, widest row] */
+    unsigned char *out; /* one packed panel */
 } packer;
 
 static int put(packer *p, const void *bytes, size_t size, sc_error *err) {
@@ -118,7 +123,8 @@ static bool find_row(const sc_packed *p, int64_t row, int *part, int64_t *part_r
 }
 
 /* The same for lane `lane` of panel `panel`. */
-static bool find_lane(const packer *k, const sc_packed *p, int64_t panel, int64_t lane, int *part, int64_t *row) {
+static bool find_lane(const packer *k, const sc_packed *p, int64_t panel, int64_t lane, int *part,
+                      int64_t *row) {
     const int64_t width = k->plan->panel, lanes = width / 2;
     if (!p->gated)
         return find_row(p, panel * width + lane, part, row);
@@ -220,8 +226,8 @@ static int digest(int fd, const char *path, char hex[65], sc_error *err) {
 }
 
 int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensors *tensors,
-                  const char layout_hex[65], char sha256_hex[65], void (*progress)(uint64_t, uint64_t),
-                  sc_error *err) {
+                  const char layout_hex[65], char sha256_hex[65],
+                  void (*progress)(uint64_t, uint64_t), sc_error *err) {
     int64_t widest = 1, bias = 1;
     for (int i = 0; i < plan->packed; i++) {
         const sc_packed *p = &plan->pack[i];
@@ -230,12 +236,14 @@ int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensor
             bias = p->part[k].rows > bias ? p->part[k].rows : bias;
     }
     packer k = { .fd = fd, .path = path, .plan = plan, .tensors = tensors, .progress = progress };
-    const size_t room = (size_t)(plan->panel * (widest + 1) > bias ? plan->panel * (widest + 1) : bias);
+    const size_t room =
+        (size_t)(plan->panel * (widest + 1) > bias ? plan->panel * (widest + 1) : bias);
     k.rows = calloc(room, sizeof(float));
     k.out = calloc(room, sizeof(float));
     sc_weights_header header;
     memset(&header, 0, sizeof header);
-    int rc = k.rows && k.out ? sc_file_put(fd, &header, sizeof header, path, err) : sc_oom(err, "packing");
+    int rc = k.rows && k.out ? sc_file_put(fd, &header, sizeof header, path, err)
+                             : sc_oom(err, "packing");
     k.at = sizeof header;
     sc_checksum_begin(&k.sum);
     if (!rc)

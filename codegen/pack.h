@@ -11,12 +11,13 @@
 
 /* Names, shapes and types against the Plan, before anything is written. *extra: a tensor that the
  * Plan does not use, or NULL. SC_EINPUT names what is missing or wrong. */
-int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **extra, sc_error *err);
+int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **extra,
+                  sc_error *err);
 
 /* Writes the file through fd (open for reading and writing); path is for messages, progress (may be
  * NULL) is called with bytes done of the whole. */
 int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensors *tensors,
-                  const char layout_hex[65], char sha256_hex[65], void (*progress)(uint64_t, uint64_t),
-                  sc_error *err);
+                  const char layout_hex[65], char sha256_hex[65],
+                  void (*progress)(uint64_t, uint64_t), sc_error *err);
 
 #endif

@@ -64,8 +64,11 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static size_t kv_size(const sc_plan *plan) { return plan->options.dtype == SC_F32 ? 4 : 2; }
 
 static int plan_shape(sc_plan *plan, const sc_attention *a, int *index, sc_error *err) {
-    sc_cache_shape shape = { .type = a->type, .kv_heads = a->kv_heads, .head_dim = a->head_dim,
-                             .v_head_dim = a->v_head_dim, .window = a->window };
+    sc_cache_shape shape = { .type = a->type,
+                             .kv_heads = a->kv_heads,
+                             .head_dim = a->head_dim,
+                             .v_head_dim = a->v_head_dim,
+                             .window = a->window };
     const int rc =
         sc_plan_slots(&shape.slots, a->type, plan->options.max_cache_len, a->window, err);
     if (rc)
@@ -121,16 +124,17 @@ static int plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err) {
         layer->values_offset = layer->keys_offset + layer->keys_bytes;
         if (__builtin_add_overflow(plan->arena_bytes, layer->keys_bytes + layer->values_bytes,
                                    &plan->arena_bytes))
-            return sc_fail(err, SC_EINPUT, "plan: the cache's size overflows (a smaller "
-                                           "--max-cache-len or --batch-size)");
+            return sc_fail(err, SC_EINPUT,
+                           "plan: the cache's size overflows (a smaller "
+                           "--max-cache-len or --batch-size)");
     }
     for (int i = 0; i < plan->shapes; i++) {
         const sc_cache_shape *s = &plan->shape[i];
         size_t bytes;
-        const int rc = bytes_of(&bytes,
-                                (int64_t[]){ batch, s->kv_heads, s->evicted,
-                                             s->head_dim + s->v_head_dim, size },
-                                5, err);
+        const int rc = bytes_of(
+            &bytes,
+            (int64_t[]){ batch, s->kv_heads, s->evicted, s->head_dim + s->v_head_dim, size }, 5,
+            err);
         if (rc)
             return rc;
         plan->cache_scratch_bytes += bytes;
@@ -149,8 +153,8 @@ static int add_packed(sc_plan *plan, sc_packed packed, sc_error *err) {
     case SC_PACK_BIAS:
     case SC_PACK_GATED: {
         const bool gated = packed.kind == SC_PACK_GATED || packed.gated;
-        packed.panels =
-            gated ? round_up(packed.part[0].rows, lanes) / lanes : round_up(rows, plan->panel) / plan->panel;
+        packed.panels = gated ? round_up(packed.part[0].rows, lanes) / lanes
+                              : round_up(rows, plan->panel) / plan->panel;
         elements = packed.panels * plan->panel;
         break;
     }
@@ -163,7 +167,8 @@ static int add_packed(sc_plan *plan, sc_packed packed, sc_error *err) {
     const bool panels = packed.kind == SC_PACK_PANELS || packed.kind == SC_PACK_GATED;
     packed.depth = plan->pairs && panels ? round_up(packed.in, 2) : packed.in;
     size_t bytes;
-    const int rc = bytes_of(&bytes, (int64_t[]){ elements, packed.depth, floats ? 4 : size }, 3, err);
+    const int rc =
+        bytes_of(&bytes, (int64_t[]){ elements, packed.depth, floats ? 4 : size }, 3, err);
     if (rc)
         return rc;
     packed.bytes = bytes;
@@ -178,18 +183,30 @@ static int add_floats(sc_plan *plan, int layer, const char *field, const sc_norm
     if (!norm->weight)
         return SC_OK;
     return add_packed(plan,
-                      (sc_packed){ .kind = SC_PACK_FLOATS, .layer = layer, .field = field, .parts = 1,
-                                   .part = { { norm->weight, norm->width } }, .in = 1 },
+                      (sc_packed){ .kind = SC_PACK_FLOATS,
+                                   .layer = layer,
+                                   .field = field,
+                                   .parts = 1,
+                                   .part = { { norm->weight, norm->width } },
+                                   .in = 1 },
                       err);
 }
 
 /* The weights of up to three linears that share their input, and their biases if any has one. */
 static int add_linears(sc_plan *plan, int layer, const char *weight_field, const char *bias_field,
                        const sc_linear *const linear[], int count, bool gated, sc_error *err) {
-    sc_packed w = { .kind = gated ? SC_PACK_GATED : SC_PACK_PANELS, .gated = gated, .layer = layer,
-                    .field = weight_field, .parts = count, .in = linear[0]->in };
-    sc_packed b = { .kind = SC_PACK_BIAS, .gated = gated, .layer = layer, .field = bias_field,
-                    .parts = count, .in = 1 };
+    sc_packed w = { .kind = gated ? SC_PACK_GATED : SC_PACK_PANELS,
+                    .gated = gated,
+                    .layer = layer,
+                    .field = weight_field,
+                    .parts = count,
+                    .in = linear[0]->in };
+    sc_packed b = { .kind = SC_PACK_BIAS,
+                    .gated = gated,
+                    .layer = layer,
+                    .field = bias_field,
+                    .parts = count,
+                    .in = 1 };
     bool any = false;
     for (int i = 0; i < count; i++) {
         w.part[i] = (sc_pack_part){ linear[i]->weight, linear[i]->out };
@@ -208,18 +225,20 @@ static int plan_layer_weights(sc_plan *plan, sc_pool *pool, int index, sc_error 
         const sc_op *op = &layer->op[i];
         if (op->kind == SC_OP_NORM) {
             const char *field = sc_pool_printf(pool, "norm%d", norms++);
-            rc = field ? add_floats(plan, index, field, &op->norm, err) : sc_oom(err, "planning weights");
+            rc = field ? add_floats(plan, index, field, &op->norm, err)
+                       : sc_oom(err, "planning weights");
         } else if (op->kind == SC_OP_ATTENTION) {
             const sc_attention *a = &op->attention;
             rc = add_linears(plan, index, "qkv_proj", "qkv_bias",
-                             (const sc_linear *[]){ &a->q_proj, &a->k_proj, &a->v_proj }, 3, false, err);
+                             (const sc_linear *[]){ &a->q_proj, &a->k_proj, &a->v_proj }, 3, false,
+                             err);
             if (!rc)
                 rc = add_floats(plan, index, "q_norm", &a->q_norm, err);
             if (!rc)
                 rc = add_floats(plan, index, "k_norm", &a->k_norm, err);
             if (!rc)
-                rc = add_linears(plan, index, "o_proj", "o_bias", (const sc_linear *[]){ &a->o_proj }, 1,
-                                 false, err);
+                rc = add_linears(plan, index, "o_proj", "o_bias",
+                                 (const sc_linear *[]){ &a->o_proj }, 1, false, err);
         } else if (op->kind == SC_OP_GATED_MLP) {
             const sc_gated_mlp *m = &op->gated_mlp;
             rc = add_linears(plan, index, "gate_up_proj", "gate_up_bias",
@@ -242,16 +261,20 @@ static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
     int rc = SC_OK;
     if (!g->tied)
         rc = add_packed(plan,
-                        (sc_packed){ .kind = SC_PACK_ROWS, .layer = -1, .field = "embed_tokens", .parts = 1,
-                                     .part = { { g->embed_tokens, g->vocab } }, .in = g->hidden },
+                        (sc_packed){ .kind = SC_PACK_ROWS,
+                                     .layer = -1,
+                                     .field = "embed_tokens",
+                                     .parts = 1,
+                                     .part = { { g->embed_tokens, g->vocab } },
+                                     .in = g->hidden },
                         err);
     for (int i = 0; i < g->layers && !rc; i++)
         rc = plan_layer_weights(plan, pool, i, err);
     if (!rc)
         rc = add_floats(plan, -1, "norm", &g->norm, err);
     if (!rc)
-        rc = add_linears(plan, -1, "lm_head", "lm_head_bias", (const sc_linear *[]){ &g->lm_head }, 1,
-                         false, err);
+        rc = add_linears(plan, -1, "lm_head", "lm_head_bias", (const sc_linear *[]){ &g->lm_head },
+                         1, false, err);
     plan->weights_bytes = (uint64_t)round_up((int64_t)plan->weights_bytes, 64);
     return rc;
 }
@@ -266,10 +289,13 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
     plan->hidden_stride = round_up(g->hidden, panel) + LINE;
     for (int i = 0; i < g->layers; i++) {
         const sc_attention *a = g->layer[i].attention;
-        plan->qkv_stride = most(plan->qkv_stride,
-                                round_up(a->q_proj.out + a->k_proj.out + a->v_proj.out, panel) + LINE);
-        plan->attended_stride = most(plan->attended_stride, round_up(a->heads * a->v_head_dim, panel) + LINE);
-        plan->attention_dim = most(plan->attention_dim, round_up(most(a->head_dim, a->v_head_dim), panel));
+        plan->qkv_stride =
+            most(plan->qkv_stride,
+                 round_up(a->q_proj.out + a->k_proj.out + a->v_proj.out, panel) + LINE);
+        plan->attended_stride =
+            most(plan->attended_stride, round_up(a->heads * a->v_head_dim, panel) + LINE);
+        plan->attention_dim =
+            most(plan->attention_dim, round_up(most(a->head_dim, a->v_head_dim), panel));
         const int64_t group = a->heads / a->kv_heads;
         plan->attention_queries = most(plan->attention_queries, most(1, QUERIES / group) * group);
         plan->step_kv = most(plan->step_kv, batch * a->kv_heads);
@@ -281,8 +307,8 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
     int64_t pairs = 0;
     for (int i = 0; i < g->ropes; i++)
         pairs += g->rope[i].rotary_dim;
-    const int64_t floats =
-        2 * plan->hidden_stride + plan->qkv_stride + plan->attended_stride + plan->ffn_stride + pairs;
+    const int64_t floats = 2 * plan->hidden_stride + plan->qkv_stride + plan->attended_stride +
+                           plan->ffn_stride + pairs;
     size_t staging;
     int rc = bytes_of(&plan->scratch_bytes, (int64_t[]){ batch, plan->block, floats, 4 }, 4, err);
     if (!rc)
@@ -294,8 +320,9 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
         return rc;
     plan->scratch_bytes += staging;
     const int64_t q = plan->attention_queries, dim = plan->attention_dim;
-    plan->thread_scratch_bytes = (size_t)((2 * q * dim + q * panel + 3 * panel * dim + 3 * q + plan->hidden_stride +
-                                           batch * plan->block * panel) * 4);
+    plan->thread_scratch_bytes = (size_t)((2 * q * dim + q * panel + 3 * panel * dim + 3 * q +
+                                           plan->hidden_stride + batch * plan->block * panel) *
+                                          4);
     return SC_OK;
 }
 
@@ -332,14 +359,15 @@ int sc_plan_check(const sc_plan *plan, sc_error *err) {
         const sc_layer_cache *layer = &plan->layer[i];
         const size_t size = kv_size(plan);
         if (layer->keys_offset != at || layer->values_offset != at + layer->keys_bytes)
-            return sc_fail(err, SC_ECHECK, "plan: layer %d: its buffers do not follow the last one's", i);
+            return sc_fail(err, SC_ECHECK,
+                           "plan: layer %d: its buffers do not follow the last one's", i);
         if (layer->keys_offset % size || layer->values_offset % size)
             return sc_fail(err, SC_ECHECK, "plan: layer %d: a buffer is not aligned", i);
         at += layer->keys_bytes + layer->values_bytes;
     }
     if (at != plan->arena_bytes)
-        return sc_fail(err, SC_ECHECK, "plan: the buffers add up to %zu bytes, the arena has %zu", at,
-                       plan->arena_bytes);
+        return sc_fail(err, SC_ECHECK, "plan: the buffers add up to %zu bytes, the arena has %zu",
+                       at, plan->arena_bytes);
     for (int i = 1; i < plan->packed; i++)
         if (plan->pack[i].offset < plan->pack[i - 1].offset + plan->pack[i - 1].bytes)
             return sc_fail(err, SC_ECHECK, "plan: packed tensor %d overlaps the one before", i);
@@ -376,29 +404,36 @@ void sc_plan_print(FILE *out, const sc_plan *plan) {
 
 void sc_plan_print_json(FILE *out, const sc_plan *plan) {
     const sc_plan_options *o = &plan->options;
-    fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": \"%s\",\n", o->name, plan->graph->family);
-    fprintf(out, "  \"max_cache_len\": %lld,\n  \"batch_size\": %lld,\n  \"dtype\": \"%s\",\n  \"arch\": \"%s\",\n",
-            (long long)o->max_cache_len, (long long)o->batch_size, sc_dtype_name(o->dtype), o->arch->name);
+    fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": \"%s\",\n", o->name,
+            plan->graph->family);
+    fprintf(out,
+            "  \"max_cache_len\": %lld,\n  \"batch_size\": %lld,\n  \"dtype\": \"%s\",\n  "
+            "\"arch\": \"%s\",\n",
+            (long long)o->max_cache_len, (long long)o->batch_size, sc_dtype_name(o->dtype),
+            o->arch->name);
     fprintf(out, "  \"layers\": [\n");
     int64_t longest = 0;
     for (int i = 0; i < plan->graph->layers; i++) {
         const sc_layer_cache *layer = &plan->layer[i];
         const sc_cache_shape *s = &plan->shape[layer->shape];
         longest = most(longest, s->slots);
-        fprintf(out,
-                "    {\"layer\": %d, \"layer_type\": \"%s\", \"key_shape\": [%lld, %lld, %lld, %lld], "
-                "\"value_shape\": [%lld, %lld, %lld, %lld], \"dtype\": \"%s\", \"bytes\": %zu, "
-                "\"max_length\": %lld, \"is_croppable\": %s, \"offset\": %zu}%s\n",
-                i, sc_layer_type_name(s->type), (long long)o->batch_size, (long long)s->kv_heads,
-                (long long)s->slots, (long long)s->head_dim, (long long)o->batch_size,
-                (long long)s->kv_heads, (long long)s->slots, (long long)s->v_head_dim,
-                sc_dtype_name(o->dtype), layer->keys_bytes + layer->values_bytes, (long long)s->slots,
-                s->ring && s->window < o->max_cache_len ? "false" : "true", layer->keys_offset,
-                i + 1 < plan->graph->layers ? "," : "");
+        fprintf(
+            out,
+            "    {\"layer\": %d, \"layer_type\": \"%s\", \"key_shape\": [%lld, %lld, %lld, %lld], "
+            "\"value_shape\": [%lld, %lld, %lld, %lld], \"dtype\": \"%s\", \"bytes\": %zu, "
+            "\"max_length\": %lld, \"is_croppable\": %s, \"offset\": %zu}%s\n",
+            i, sc_layer_type_name(s->type), (long long)o->batch_size, (long long)s->kv_heads,
+            (long long)s->slots, (long long)s->head_dim, (long long)o->batch_size,
+            (long long)s->kv_heads, (long long)s->slots, (long long)s->v_head_dim,
+            sc_dtype_name(o->dtype), layer->keys_bytes + layer->values_bytes, (long long)s->slots,
+            s->ring && s->window < o->max_cache_len ? "false" : "true", layer->keys_offset,
+            i + 1 < plan->graph->layers ? "," : "");
     }
-    fprintf(out,
-            "  ],\n  \"max_length\": %lld,\n  \"arena_bytes\": %zu,\n  \"cache_scratch_bytes\": %zu,\n"
-            "  \"scratch_bytes\": %zu,\n  \"thread_scratch_bytes\": %zu,\n  \"weights_bytes\": %llu\n}\n",
-            (long long)longest, plan->arena_bytes, plan->cache_scratch_bytes, plan->scratch_bytes,
-            plan->thread_scratch_bytes, (unsigned long long)plan->weights_bytes);
+    fprintf(
+        out,
+        "  ],\n  \"max_length\": %lld,\n  \"arena_bytes\": %zu,\n  \"cache_scratch_bytes\": %zu,\n"
+        "  \"scratch_bytes\": %zu,\n  \"thread_scratch_bytes\": %zu,\n  \"weights_bytes\": "
+        "%llu\n}\n",
+        (long long)longest, plan->arena_bytes, plan->cache_scratch_bytes, plan->scratch_bytes,
+        plan->thread_scratch_bytes, (unsigned long long)plan->weights_bytes);
 }

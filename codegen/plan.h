@@ -4,9 +4,9 @@
  * Reads   sc_graph and sc_plan_options; changes neither.
  * Makes   sc_plan, in the run's pool; nothing writes to it afterwards.
  * Units   bytes, unless a name says tokens.
- * Order   K then V of layer 0, of layer 1, …, without gaps: the arena is the sum of its buffers, and
- *         each is aligned to its own rows, whose bytes are a multiple of what a kernel loads.
- * Source  src/transformers/cache_utils.py, StaticLayer and StaticSlidingWindowLayer: the shapes.
+ * Order   K then V of layer 0, of layer 1, …, without gaps: the arena is the sum of its buffers,
+ * and each is aligned to its own rows, whose bytes are a multiple of what a kernel loads. Source
+ * src/transformers/cache_utils.py, StaticLayer and StaticSlidingWindowLayer: the shapes.
  */
 #ifndef SC_PLAN_H
 #define SC_PLAN_H
@@ -83,7 +83,7 @@ typedef struct {
     sc_plan_options options;
     const sc_graph *graph;
     int64_t panel, block; /* outputs per panel; tokens per batch row of one pass */
-    bool pairs;           /* bfloat16 weights lie in pairs along the input: [panel, in / 2, lanes, 2] */
+    bool pairs; /* bfloat16 weights lie in pairs along the input: [panel, in / 2, lanes, 2] */
     int shapes;
     sc_cache_shape *shape;
     sc_layer_cache *layer; /* [graph->layers] */

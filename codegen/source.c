@@ -29,8 +29,8 @@ static void add_input(sc_source *s, const char *path) {
 }
 
 /* A file of the folder that need not be there. */
-static int read_optional(cJSON **json, sc_source *s, sc_pool *pool, const char *folder, const char *file,
-                         size_t limit, const char **path, sc_error *err) {
+static int read_optional(cJSON **json, sc_source *s, sc_pool *pool, const char *folder,
+                         const char *file, size_t limit, const char **path, sc_error *err) {
     *path = sc_pool_printf(pool, "%s/%s", folder, file);
     if (!*path)
         return sc_oom(err, "opening the model");
@@ -40,13 +40,14 @@ static int read_optional(cJSON **json, sc_source *s, sc_pool *pool, const char *
     return sc_json_read(json, *path, limit, err);
 }
 
-static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const char *config, bool weights,
-                       sc_error *err) {
+static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const char *config,
+                       bool weights, sc_error *err) {
     const char *path;
     add_input(s, config);
     int rc = sc_json_read(&s->json, config, CONFIG_LIMIT, err);
     if (!rc)
-        rc = read_optional(&s->generation, s, pool, folder, "generation_config.json", CONFIG_LIMIT, &path, err);
+        rc = read_optional(&s->generation, s, pool, folder, "generation_config.json", CONFIG_LIMIT,
+                           &path, err);
     if (!rc) {
         sc_config *made;
         rc = sc_config_make(&made, pool, config, s->json, s->generation, err);
@@ -55,7 +56,8 @@ static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const ch
     }
     if (rc || !weights)
         return rc;
-    rc = read_optional(&s->tokenizer_json, s, pool, folder, "tokenizer.json", TOKENIZER_LIMIT, &s->tokenizer_file, err);
+    rc = read_optional(&s->tokenizer_json, s, pool, folder, "tokenizer.json", TOKENIZER_LIMIT,
+                       &s->tokenizer_file, err);
     s->tokenizer = s->tokenizer_json;
     if (!rc)
         rc = sc_safetensors_open(&s->tensors, pool, folder, err);
@@ -86,7 +88,8 @@ static int open_gguf(sc_source *s, sc_pool *pool, const char *path, sc_error *er
     return rc;
 }
 
-int sc_source_open(sc_source **source, sc_pool *pool, const char *model, bool with_weights, sc_error *err) {
+int sc_source_open(sc_source **source, sc_pool *pool, const char *model, bool with_weights,
+                   sc_error *err) {
     sc_source *s = sc_pool_alloc(pool, 1, sizeof *s);
     struct stat st;
     if (s)
@@ -94,15 +97,20 @@ int sc_source_open(sc_source **source, sc_pool *pool, const char *model, bool wi
     if (!s || !s->input)
         return sc_oom(err, "opening the model");
     if (stat(model, &st))
-        return sc_fail(err, SC_EINPUT, "%s: there is no such model (give an HF folder, its config.json or a GGUF file)", model);
+        return sc_fail(
+            err, SC_EINPUT,
+            "%s: there is no such model (give an HF folder, its config.json or a GGUF file)",
+            model);
     int rc;
     if (S_ISDIR(st.st_mode)) {
         const char *config = sc_pool_printf(pool, "%s/config.json", model);
-        rc = config ? open_folder(s, pool, model, config, with_weights, err) : sc_oom(err, "opening the model");
+        rc = config ? open_folder(s, pool, model, config, with_weights, err)
+                    : sc_oom(err, "opening the model");
     } else if (is_gguf(model))
         rc = open_gguf(s, pool, model, err);
     else {
-        /* A config.json alone: its folder may hold generation_config.json, weights are not looked for. */
+        /* A config.json alone: its folder may hold generation_config.json, weights are not looked
+         * for. */
         char *folder = sc_pool_strdup(pool, model);
         if (!folder)
             return sc_oom(err, "opening the model");

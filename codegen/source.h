@@ -15,11 +15,11 @@ enum { SC_INPUTS = 1024 };
 
 typedef struct {
     const sc_config *config;
-    sc_tensors *tensors;      /* NULL: no weights */
-    const cJSON *tokenizer;   /* NULL: none */
+    sc_tensors *tensors;    /* NULL: no weights */
+    const cJSON *tokenizer; /* NULL: none */
     const char *tokenizer_file;
     int inputs;
-    const char **input;       /* paths of the files that an export depends on, in a fixed order */
+    const char **input; /* paths of the files that an export depends on, in a fixed order */
     cJSON *json, *generation, *tokenizer_json; /* owned */
     sc_gguf *gguf;
 } sc_source;

@@ -41,7 +41,8 @@ typedef struct {
     int (*cache_load)(sc_cache *, const char *, sc_error *);
     int (*model_open)(sc_model **, const char *, const sc_options *, sc_error *);
     void (*model_close)(sc_model *);
-    int (*model_forward)(sc_model *, sc_cache *, const int32_t *, int, float *, unsigned, sc_error *);
+    int (*model_forward)(sc_model *, sc_cache *, const int32_t *, int, float *, unsigned,
+                         sc_error *);
 } sc_casting;
 
 #endif

@@ -1,4 +1,5 @@
-/* check_casting.c - castings end to end: the reference's tiny models, by the command and its dump. */
+/* check_casting.c - castings end to end: the reference's tiny models, by the command and its dump.
+ */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,8 @@
 
 Suite *casting_suite(void);
 
-static const char *const families[] = { "llama", "llama_rope3_bias", "mistral", "qwen2", "qwen2_sliding", "qwen3" };
+static const char *const families[] = { "llama", "llama_rope3_bias", "mistral",
+                                        "qwen2", "qwen2_sliding",    "qwen3" };
 static const char *const cases[] = { "short", "long", "batch2", "chunked" };
 enum { FAMILIES = sizeof families / sizeof *families, CASES = sizeof cases / sizeof *cases };
 
@@ -33,10 +35,12 @@ static void list_text(char *text, const cJSON *list) {
 /* How close is close: float32 sums in another order, relative to the largest logit of the case. */
 static const double tolerance = 1e-4;
 
-static void compare(const char *what, const float *ours, const float *theirs, size_t count, double largest) {
+static void compare(const char *what, const float *ours, const float *theirs, size_t count,
+                    double largest) {
     size_t worst;
     const double d = largest_difference(ours, theirs, count, &worst);
-    ck_assert_msg(d <= tolerance * largest, "%s: index %zu: %g, the reference has %g (largest error %g)", what, worst,
+    ck_assert_msg(d <= tolerance * largest,
+                  "%s: index %zu: %g, the reference has %g (largest error %g)", what, worst,
                   (double)ours[worst], (double)theirs[worst], d);
 }
 
@@ -54,7 +58,8 @@ static void check_cache(const sc_tensors *dump, const sc_tensors *expected, int 
             int rank;
             int64_t shape[8], other[8];
             snprintf(ours_name, sizeof ours_name, "%s_cache_%d", i ? "value" : "key", layer);
-            snprintf(theirs_name, sizeof theirs_name, "long.cache.%d.%s", layer, i ? "values" : "keys");
+            snprintf(theirs_name, sizeof theirs_name, "long.cache.%d.%s", layer,
+                     i ? "values" : "keys");
             float *ours = tensor_floats(dump, ours_name, &rank, shape);
             float *theirs = tensor_floats(expected, theirs_name, &rank, other);
             for (int d = 0; d < 4; d++)
@@ -72,7 +77,8 @@ static void check_case(const char *family, const char *name, const char *arch, c
     cJSON *json;
     snprintf(path, sizeof path, "tests/reference/tiny/%s/expected.json", family);
     ck_assert_msg(!sc_json_read(&json, path, 1 << 24, &err), "%s", err.message);
-    const cJSON *one = sc_json_get(sc_json_get(json, "cases"), name), *tokens = sc_json_get(one, "tokens");
+    const cJSON *one = sc_json_get(sc_json_get(json, "cases"), name),
+                *tokens = sc_json_get(one, "tokens");
     list_text(ids, sc_json_get(one, "prompt"));
     if (sc_json_get(one, "chunks")) {
         strcpy(chunks, "--prefill-chunk ");
@@ -80,11 +86,12 @@ static void check_case(const char *family, const char *name, const char *arch, c
     }
     const int steps = sc_json_get(one, "decode_steps")->valueint;
     char *printed;
-    const int status =
-        run(&printed, NULL,
-            "$SLIPCAST run tests/reference/tiny/%s --arch %s --max-cache-len %d --token-ids '%s' --max-new-tokens %d "
-            "--ignore-eos %s %s --dump build/dump.safetensors",
-            family, arch, sc_json_get(json, "max_cache_len")->valueint, ids, steps + 1, chunks, extra);
+    const int status = run(&printed, NULL,
+                           "$SLIPCAST run tests/reference/tiny/%s --arch %s --max-cache-len %d "
+                           "--token-ids '%s' --max-new-tokens %d "
+                           "--ignore-eos %s %s --dump build/dump.safetensors",
+                           family, arch, sc_json_get(json, "max_cache_len")->valueint, ids,
+                           steps + 1, chunks, extra);
     ck_assert_int_eq(status, 0);
     list_text(ids, tokens);
     for (char *c = ids; *c; c++)
@@ -96,7 +103,8 @@ static void check_case(const char *family, const char *name, const char *arch, c
     sc_pool *pool = sc_pool_create();
     sc_tensors *dump, *expected;
     snprintf(path, sizeof path, "tests/reference/tiny/%s/expected.safetensors", family);
-    ck_assert_msg(!sc_safetensors_open_file(&dump, pool, "build/dump.safetensors", &err), "%s", err.message);
+    ck_assert_msg(!sc_safetensors_open_file(&dump, pool, "build/dump.safetensors", &err), "%s",
+                  err.message);
     ck_assert_msg(!sc_safetensors_open_file(&expected, pool, path, &err), "%s", err.message);
     int rank;
     int64_t shape[8], pre[8], dec[8];
@@ -112,7 +120,8 @@ static void check_case(const char *family, const char *name, const char *arch, c
     for (int64_t b = 0; b < shape[0]; b++) {
         const float *row = logits + b * shape[1] * shape[2];
         compare("prefill", row, prefill + b * pre[1] * pre[2], (size_t)(pre[1] * pre[2]), largest);
-        compare("decode", row + pre[1] * pre[2], decode + b * dec[1] * dec[2], (size_t)(dec[1] * dec[2]), largest);
+        compare("decode", row + pre[1] * pre[2], decode + b * dec[1] * dec[2],
+                (size_t)(dec[1] * dec[2]), largest);
     }
     if (!strcmp(name, "long"))
         check_cache(dump, expected, 2);
@@ -139,7 +148,8 @@ END_TEST
 
 /* The dump of a run, whole, as bytes: equal bytes are equal bits. */
 static char *dump_of(const char *options, size_t *bytes) {
-    ck_assert_int_eq(run(NULL, NULL, "$SLIPCAST run %s --ignore-eos --dump build/bits.safetensors", options), 0);
+    ck_assert_int_eq(
+        run(NULL, NULL, "$SLIPCAST run %s --ignore-eos --dump build/bits.safetensors", options), 0);
     FILE *f = fopen("build/bits.safetensors", "rb");
     ck_assert_ptr_nonnull(f);
     char *all = malloc(1 << 26);
@@ -148,13 +158,19 @@ static char *dump_of(const char *options, size_t *bytes) {
     return all;
 }
 
-#define LONG_IDS                                                                                                       \
-    "2,45,89,731,361,14,412,837,340,474,480,354,311,553,273,370,509,659,12,411,266,310,318,964,333,660,340,341,70,"    \
-    "950,680,291,75,364,423,84,351,774,604,361,14,412,837,340,694,952,333,281,339,314,14,411,34,322,321,364,474,840,"  \
+#define LONG_IDS                                                                                   \
+    "2,45,89,731,361,14,412,837,340,474,480,354,311,553,273,370,509,659,12,411,266,310,318,964,"   \
+    "333,660,340,341,70,"                                                                          \
+    "950,680,291,75,364,423,84,351,774,604,361,14,412,837,340,694,952,333,281,339,314,14,411,34,"  \
+    "322,321,364,474,840,"                                                                         \
     "277,330,27,411,70,284,454,14,494,483,643,736,403,922,12,283,330,273,304,382"
 
-static const char *const cuts[] = { "--threads 2", "--threads 3", "--threads 8", "--threads 1 --prefill-chunk 1",
-                                    "--threads 2 --prefill-chunk 3", "--threads 2 --prefill-chunk 7",
+static const char *const cuts[] = { "--threads 2",
+                                    "--threads 3",
+                                    "--threads 8",
+                                    "--threads 1 --prefill-chunk 1",
+                                    "--threads 2 --prefill-chunk 3",
+                                    "--threads 2 --prefill-chunk 7",
                                     "--threads 3 --prefill-chunk 65,1,9" };
 
 START_TEST(threads_and_chunks_do_not_change_a_bit) {
@@ -162,7 +178,8 @@ START_TEST(threads_and_chunks_do_not_change_a_bit) {
     const int all = (int)(sizeof cuts / sizeof *cuts);
     char options[4096];
     size_t bytes, other_bytes;
-    const char *model = "examples/austen --max-cache-len 128 --max-new-tokens 12 --token-ids " LONG_IDS;
+    const char *model =
+        "examples/austen --max-cache-len 128 --max-new-tokens 12 --token-ids " LONG_IDS;
     snprintf(options, sizeof options, "%s --dtype %s --threads 1", model, dtypes[_i / all]);
     char *one = dump_of(options, &bytes);
     snprintf(options, sizeof options, "%s --dtype %s %s", model, dtypes[_i / all], cuts[_i % all]);
@@ -188,7 +205,8 @@ START_TEST(a_row_of_a_batch_equals_the_row_alone) {
     char options[4096];
     sc_pool *pool = sc_pool_create();
     const char *ids = "2,45,89,731,361,14,412,837,340,474,480,354,311,553,273,370,509,659,12,411";
-    snprintf(options, sizeof options, "examples/austen --max-cache-len 128 --max-new-tokens 60 --dtype %s --token-ids '%s'",
+    snprintf(options, sizeof options,
+             "examples/austen --max-cache-len 128 --max-new-tokens 60 --dtype %s --token-ids '%s'",
              dtypes[_i], ids);
     sc_tensors *alone = open_dump(pool, options, "build/alone.safetensors");
     snprintf(options, sizeof options,
@@ -198,9 +216,11 @@ START_TEST(a_row_of_a_batch_equals_the_row_alone) {
     sc_tensors *batch = open_dump(pool, options, "build/batch.safetensors");
     int rank;
     int64_t shape[8], other[8];
-    float *one = tensor_floats(alone, "logits", &rank, shape), *three = tensor_floats(batch, "logits", &rank, other);
+    float *one = tensor_floats(alone, "logits", &rank, shape),
+          *three = tensor_floats(batch, "logits", &rank, other);
     ck_assert_int_eq(other[1], shape[1] + 5); /* five tokens of padding */
-    ck_assert(!memcmp(one, three + (other[1] + 5) * other[2], (size_t)(shape[1] * shape[2]) * sizeof *one));
+    ck_assert(!memcmp(one, three + (other[1] + 5) * other[2],
+                      (size_t)(shape[1] * shape[2]) * sizeof *one));
     free(one);
     free(three);
     sc_tensors_close(alone);
@@ -214,13 +234,17 @@ START_TEST(the_bundled_model_writes_what_the_reference_writes) {
     char ids[4096], wanted[4096];
     sc_error err = { 0 };
     cJSON *json;
-    ck_assert_msg(!sc_json_read(&json, "tests/reference/austen/expected.json", 1 << 24, &err), "%s", err.message);
+    ck_assert_msg(!sc_json_read(&json, "tests/reference/austen/expected.json", 1 << 24, &err), "%s",
+                  err.message);
     const cJSON *one = sc_json_get(sc_json_get(json, "cases"), names[_i]);
     list_text(ids, sc_json_get(one, "prompt"));
     list_text(wanted, sc_json_get(one, "tokens"));
     strcat(wanted, "\n");
     char *printed;
-    ck_assert_int_eq(run(&printed, NULL, "$SLIPCAST run examples/austen --token-ids %s --max-new-tokens 80 --ignore-eos", ids), 0);
+    ck_assert_int_eq(
+        run(&printed, NULL,
+            "$SLIPCAST run examples/austen --token-ids %s --max-new-tokens 80 --ignore-eos", ids),
+        0);
     ck_assert_str_eq(printed, wanted);
     free(printed);
     cJSON_Delete(json);
@@ -233,7 +257,8 @@ Suite *casting_suite(void) {
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, a_casting_computes_what_the_reference_does, 0, FAMILIES * CASES);
     tcase_add_loop_test(tests, every_arch_computes_what_the_reference_does, 0, FAMILIES * 2);
-    tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0, 2 * (int)(sizeof cuts / sizeof *cuts));
+    tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0,
+                        2 * (int)(sizeof cuts / sizeof *cuts));
     tcase_add_loop_test(tests, a_row_of_a_batch_equals_the_row_alone, 0, 2);
     tcase_add_loop_test(tests, the_bundled_model_writes_what_the_reference_writes, 0, 3);
     suite_add_tcase(suite, tests);

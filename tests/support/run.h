@@ -11,11 +11,12 @@
 
 #include "../../codegen/tensors.h"
 
-/* Runs a shell command; output (stdout) and talk (stderr), cut at 64 KiB, may be NULL. $SLIPCAST is set.
- * Returns the exit status. */
+/* Runs a shell command; output (stdout) and talk (stderr), cut at 64 KiB, may be NULL. $SLIPCAST is
+ * set. Returns the exit status. */
 __attribute__((format(printf, 3, 4))) int run(char **output, char **talk, const char *format, ...);
 
-/* A tensor of a file as floats (caller frees), shape into shape[8]; fails the test when it is missing. */
+/* A tensor of a file as floats (caller frees), shape into shape[8]; fails the test when it is
+ * missing. */
 float *tensor_floats(const sc_tensors *tensors, const char *name, int *rank, int64_t *shape);
 
 /* Largest |a - b|; both must hold count. *worst: its index. */

@@ -1,0 +1,87 @@
+/* check_emit.c - templates and values fit each other: none unknown, none unused. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../codegen/emit.h"
+#include "../codegen/export.h"
+
+Suite *emit_suite(void);
+
+static const char *const models[] = { "llama", "llama_rope3_bias", "mistral", "qwen2",
+                                      "qwen2_sliding", "qwen3" };
+enum { MODELS = sizeof models / sizeof *models };
+
+static const char *const templates[] = { "Makefile", "casting.h", "internal.h", "weights.h",
+                                         "cache.c",  "model.c",   "weights.c",  "table.c",
+                                         "main.c" };
+
+static const sc_plan *plan_of(const char *model, const char *dtype, sc_pool *pool,
+                              sc_source **source) {
+    char path[256];
+    sc_error err = { 0 };
+    const sc_plan *plan = NULL;
+    const sc_export_options options = { .dtype = dtype, .arch = "x86-64-v4-bf16" };
+    snprintf(path, sizeof path, "tests/reference/tiny/%s", model);
+    ck_assert_msg(!sc_source_open(source, pool, path, false, &err), "%s", err.message);
+    ck_assert_msg(!sc_export_plan(&plan, pool, *source, &options, &err), "%s", err.message);
+    return plan;
+}
+
+/* Some value is of use in one model and not in another, so all models together must use it. */
+START_TEST(every_value_is_used_by_some_template) {
+    static const char *const dtypes[] = { "float32", "bfloat16" };
+    char unused[2 * MODELS][64];
+    for (int i = 0; i < 2 * MODELS; i++) {
+        sc_pool *pool = sc_pool_create();
+        sc_source *source = NULL;
+        sc_values *values = NULL;
+        sc_error err = { 0 };
+        const sc_plan *plan = plan_of(models[i / 2], dtypes[i % 2], pool, &source);
+        ck_assert(!sc_emit_values(&values, pool, plan, source->config, &err));
+        for (size_t t = 0; t < sizeof templates / sizeof *templates; t++) {
+            char *text = NULL;
+            size_t bytes;
+            ck_assert_msg(!sc_template_render(&text, &bytes, templates[t], values, &err), "%s",
+                          err.message);
+            ck_assert_msg(!strstr(text, "{{"), "%s: a hole is left", templates[t]);
+            free(text);
+        }
+        const char *name = sc_values_unused(values);
+        snprintf(unused[i], sizeof unused[i], "%s", name ? name : "");
+        sc_source_close(source);
+        sc_pool_destroy(pool);
+    }
+    for (int i = 0; i < 2 * MODELS; i++) {
+        bool everywhere = *unused[i] != 0;
+        for (int j = 0; j < 2 * MODELS; j++)
+            everywhere &= !strcmp(unused[i], unused[j]);
+        ck_assert_msg(!everywhere, "%s: no template uses it", unused[i]);
+    }
+}
+END_TEST
+
+START_TEST(the_layout_names_what_the_weights_must_be) {
+    sc_pool *pool = sc_pool_create();
+    sc_source *source[3];
+    char hex[3][65];
+    const char *const dtypes[] = { "float32", "float32", "bfloat16" };
+    for (int i = 0; i < 3; i++) {
+        const sc_plan *plan = plan_of(i == 1 ? "qwen3" : "llama", dtypes[i], pool, &source[i]);
+        ck_assert(!sc_emit_layout(hex[i], pool, plan, NULL));
+        sc_source_close(source[i]);
+    }
+    ck_assert_str_ne(hex[0], hex[1]);
+    ck_assert_str_ne(hex[0], hex[2]);
+    sc_pool_destroy(pool);
+}
+END_TEST
+
+Suite *emit_suite(void) {
+    Suite *suite = suite_create("emit");
+    TCase *tests = tcase_create("emit");
+    tcase_add_test(tests, every_value_is_used_by_some_template);
+    tcase_add_test(tests, the_layout_names_what_the_weights_must_be);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
