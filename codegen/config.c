@@ -24,6 +24,8 @@ typedef struct {
 /* Numbers as text without the locale: integers, or the shortest of %.1g … %.17g that reads back. */
 static const char *number_text(sc_pool *pool, double value) {
     char text[40];
+    if (fabs(value) < 1e15 && floor(value) >= value)
+        return sc_pool_printf(pool, "%lld", (long long)value);
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) >= value && strtod(text, NULL) <= value)
@@ -58,6 +60,8 @@ static const char *by_default(const reader *r) {
 
 /* A JSON value as a message quotes it. */
 static const char *quote(const reader *r, const cJSON *item) {
+    if (cJSON_IsNumber(item) && !isfinite(item->valuedouble))
+        return isnan(item->valuedouble) ? "NaN" : item->valuedouble > 0 ? "Infinity" : "-Infinity";
     char *text = cJSON_PrintUnformatted(item);
     const char *copy = sc_pool_printf(r->pool, "%.60s", text ? text : "?");
     cJSON_free(text);
@@ -184,14 +188,12 @@ static void read_window(reader *r) {
     sc_config *c = r->config;
     const sc_family *f = c->family;
     const bool switched = f->rule == SC_RULE_MAX_WINDOW_LAYERS;
-    const cJSON *item = sc_json_get(r->json, "sliding_window"),
-                *types = sc_json_get(r->json, "layer_types");
+    const cJSON *item = sc_json_get(r->json, "sliding_window");
     const bool use = switched ? flag(r, "use_sliding_window", false) : true;
-    const bool listed = types && !cJSON_IsNull(types);
     c->sliding_window = f->sliding_window != SC_NULL || item
                             ? count(r, "sliding_window", f->sliding_window, true)
                             : 0;
-    if (switched && !use && c->sliding_window && !listed) {
+    if (!use && c->sliding_window) {
         if (item)
             note(r, sc_pool_printf(r->pool,
                                    "sliding_window: %lld is not used, use_sliding_window is false",
@@ -201,10 +203,25 @@ static void read_window(reader *r) {
     }
 }
 
-static void set_type(reader *r, int64_t i, const char *type, const char *from) {
-    r->config->layer_types[i] = type;
-    record(r, sc_pool_printf(r->pool, "layer_types[%lld]", (long long)i), type, from);
+/* One entry for all layers: "sliding_attention*2, full_attention*1, …". */
+static void record_types(reader *r, const char *from) {
+    const sc_config *c = r->config;
+    const char *text = "";
+    bool sliding = false;
+    for (int64_t i = 0, last; i < c->num_hidden_layers && text; i = last) {
+        for (last = i; last < c->num_hidden_layers && c->layer_types[last] == c->layer_types[i];)
+            last++;
+        sliding |= !strcmp(c->layer_types[i], "sliding_attention");
+        text = sc_pool_printf(r->pool, "%s%s%s*%lld", text, i ? ", " : "", c->layer_types[i],
+                              (long long)(last - i));
+    }
+    record(r, "layer_types", text, from);
+    if (c->sliding_window && !sliding)
+        note(r, sc_pool_printf(r->pool, "sliding_window: %lld is not used, no layer is sliding",
+                               (long long)c->sliding_window));
 }
+
+static const char full[] = "full_attention", sliding[] = "sliding_attention";
 
 static void read_listed(reader *r, const cJSON *types) {
     sc_config *c = r->config;
@@ -224,9 +241,9 @@ static void read_listed(reader *r, const cJSON *types) {
     cJSON_ArrayForEach(item, types) {
         const char *type = cJSON_IsString(item) ? item->valuestring : "";
         if (!strcmp(type, "full_attention") || !strcmp(type, "attention"))
-            set_type(r, i, "full_attention", r->file);
+            c->layer_types[i] = full;
         else if (!strcmp(type, "sliding_attention"))
-            set_type(r, i, "sliding_attention", r->file);
+            c->layer_types[i] = sliding;
         else {
             fail(r, sc_pool_printf(r->pool, "layer_types[%lld]", (long long)i),
                  sc_pool_printf(r->pool, "%s is none of full_attention, sliding_attention",
@@ -240,6 +257,8 @@ static void read_listed(reader *r, const cJSON *types) {
                                 (long long)i));
         i++;
     }
+    if (!r->rc)
+        record_types(r, r->file);
 }
 
 static void read_layer_types(reader *r) {
@@ -248,9 +267,7 @@ static void read_layer_types(reader *r) {
         return;
     const cJSON *types = sc_json_get(r->json, "layer_types");
     c->layer_types = sc_pool_alloc(r->pool, (size_t)c->num_hidden_layers, sizeof *c->layer_types);
-    sc_config_entry *more =
-        sc_pool_alloc(r->pool, ENTRIES + (size_t)c->num_hidden_layers, sizeof *more);
-    if (!c->layer_types || !more) {
+    if (!c->layer_types) {
         r->rc = sc_oom(r->err, "reading the config");
         return;
     }
@@ -269,102 +286,138 @@ static void read_layer_types(reader *r) {
         }
         record(r, "max_window_layers", sc_pool_printf(r->pool, "%lld", (long long)first),
                item ? r->file : by_default(r));
-        if (first >= c->num_hidden_layers)
-            note(r, sc_pool_printf(r->pool,
-                                   "sliding_window: %lld is not used, max_window_layers %lld "
-                                   "leaves no layer to it",
-                                   (long long)c->sliding_window, (long long)first));
     }
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
-        set_type(r, i, c->sliding_window && i >= first ? "sliding_attention" : "full_attention",
-                 "rule: sliding_window");
+        c->layer_types[i] = c->sliding_window && i >= first ? sliding : full;
+    record_types(r, "rule: sliding_window");
 }
 
-/* rope_parameters (transformers 5), or rope_theta and rope_scaling (4). Both with other values:
- * which? */
-static void read_rope(reader *r) {
-    sc_config *c = r->config;
-    const cJSON *new_form = sc_json_get(r->json, "rope_parameters"),
-                *old_form = sc_json_get(r->json, "rope_scaling");
-    if (new_form && cJSON_IsNull(new_form))
-        new_form = NULL;
-    if (old_form && cJSON_IsNull(old_form))
-        old_form = NULL;
-    const cJSON *old_theta = sc_json_get(r->json, "rope_theta");
-    if (new_form && !cJSON_IsObject(new_form))
-        fail(r, "rope_parameters", "is no object");
-    if (old_form && !cJSON_IsObject(old_form))
-        fail(r, "rope_scaling", "is no object");
-    if (new_form && sc_json_get(new_form, "full_attention"))
-        fail(r, "rope_parameters",
-             sc_pool_printf(r->pool, "one per layer type is not what %s does", c->model_type));
-    if (r->rc)
-        return;
-    const cJSON *theta = new_form ? sc_json_get(new_form, "rope_theta") : NULL;
-    if (theta && old_theta && !cJSON_Compare(theta, old_theta, true))
-        fail(r, "rope_theta",
-             sc_pool_printf(r->pool, "%s, but rope_parameters.rope_theta is %s (keep one)",
-                            quote(r, old_theta), quote(r, theta)));
-    const cJSON *form = new_form ? new_form : old_form;
-    const char *where = new_form ? "rope_parameters." : "rope_scaling.";
-    const cJSON *type = sc_json_get(form, "rope_type"), *old_type = sc_json_get(form, "type");
-    if (new_form && old_form) {
-        const cJSON *other = sc_json_get(old_form, "rope_type") ? sc_json_get(old_form, "rope_type")
-                                                                : sc_json_get(old_form, "type");
-        if (type && other && !cJSON_Compare(type, other, true))
-            fail(r, "rope_scaling",
-                 sc_pool_printf(r->pool, "type %s, but rope_parameters.rope_type is %s (keep one)",
-                                quote(r, other), quote(r, type)));
+/* Keys of rope_parameters that we know; any other may change the arithmetic. */
+static void check_rope_keys(reader *r, const cJSON *form, const char *where) {
+    static const char *const known[] = { "rope_type",
+                                         "type",
+                                         "rope_theta",
+                                         "factor",
+                                         "low_freq_factor",
+                                         "high_freq_factor",
+                                         "original_max_position_embeddings",
+                                         "partial_rotary_factor" };
+    const cJSON *item;
+    cJSON_ArrayForEach(item, form) {
+        bool good = cJSON_IsNull(item);
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            good |= !strcmp(item->string, known[i]);
+        if (!good)
+            fail(r, sc_pool_printf(r->pool, "%s%s", where, sc_json_printable(item->string)),
+                 sc_pool_printf(r->pool, "is no key that %s knows (docs/adding-a-family.md)",
+                                r->config->model_type));
     }
-    if (!type)
-        type = old_type;
-    const char *name = type && cJSON_IsString(type) ? type->valuestring : "default";
-    if (type && !cJSON_IsString(type))
-        fail(r, where, "rope_type is no text");
+    const cJSON *partial = sc_json_get(form, "partial_rotary_factor");
+    if (partial && !cJSON_IsNull(partial) &&
+        !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
+        fail(r, sc_pool_printf(r->pool, "%spartial_rotary_factor", where),
+             sc_pool_printf(r->pool, "%s is not what %s does", quote(r, partial),
+                            r->config->model_type));
+}
+
+/* Two spellings of one setting: with different values, which is meant? */
+static void same(reader *r, const char *a_name, const cJSON *a, const char *b_name,
+                 const cJSON *b) {
+    if (a && b && !cJSON_IsNull(a) && !cJSON_IsNull(b) && !cJSON_Compare(a, b, true))
+        fail(r, a_name,
+             sc_pool_printf(r->pool, "%s, but %s is %s (keep one)", quote(r, a), b_name,
+                            quote(r, b)));
+}
+
+static const cJSON *object_or_null(reader *r, const char *key) {
+    const cJSON *item = sc_json_get(r->json, key);
+    if (!item || cJSON_IsNull(item))
+        return NULL;
+    if (!cJSON_IsObject(item))
+        fail(r, key, "is no object");
+    else
+        check_rope_keys(r, item, key[5] == 'p' ? "rope_parameters." : "rope_scaling.");
+    return item;
+}
+
+static void read_rope_type(reader *r, const cJSON *form, const char *where) {
     static const char *const known[] = { "default", "linear", "llama3" };
-    c->rope.rope_type = NULL;
+    const char *key = sc_json_get(form, "rope_type") ? "rope_type" : "type";
+    const cJSON *type = sc_json_get(form, key);
+    const char *full_key = sc_pool_printf(r->pool, "%s%s", where, key);
+    const char *name = !type ? "default" : cJSON_IsString(type) ? type->valuestring : "";
     for (int i = 0; i < 3; i++)
         if (!strcmp(name, known[i]))
-            c->rope.rope_type = known[i];
-    if (!c->rope.rope_type) {
-        fail(r,
-             sc_pool_printf(r->pool, "%s%s", where,
-                            type == old_type && !sc_json_get(form, "rope_type") ? "type"
-                                                                                : "rope_type"),
+            r->config->rope.rope_type = known[i];
+    if (!r->config->rope.rope_type)
+        fail(r, full_key,
              sc_pool_printf(r->pool,
                             "%s is none of default, linear, llama3 (docs/adding-a-family.md)",
                             quote(r, type)));
+    else
+        record(r, type ? full_key : "rope_type", r->config->rope.rope_type,
+               type ? r->file : by_default(r));
+}
+
+static double wanted(reader *r, const cJSON *form, const char *where, const char *key) {
+    if (!sc_json_get(form, key))
+        fail(r, sc_pool_printf(r->pool, "%s%s", where, key), "is missing");
+    return real(r, form, where, key, 1);
+}
+
+static void read_scaling(reader *r, const cJSON *form, const char *where) {
+    sc_config *c = r->config;
+    if (strcmp(c->rope.rope_type, "default"))
+        c->rope.factor = wanted(r, form, where, "factor");
+    if (strcmp(c->rope.rope_type, "llama3"))
         return;
+    c->rope.low_freq_factor = wanted(r, form, where, "low_freq_factor");
+    c->rope.high_freq_factor = wanted(r, form, where, "high_freq_factor");
+    const char *key = "original_max_position_embeddings";
+    wanted(r, form, where, key);
+    if (!r->rc && !sc_json_int(sc_json_get(form, key), &c->rope.original_max_position_embeddings))
+        fail(r, sc_pool_printf(r->pool, "%s%s", where, key),
+             sc_pool_printf(r->pool, "%s is no whole number", quote(r, sc_json_get(form, key))));
+    if (!r->rc && !(c->rope.high_freq_factor > c->rope.low_freq_factor))
+        fail(r, sc_pool_printf(r->pool, "%shigh_freq_factor", where),
+             "is not above low_freq_factor");
+}
+
+/* rope_parameters (transformers 5), or rope_theta and rope_scaling (4); in both, they must agree.
+ */
+static void read_rope(reader *r) {
+    const cJSON *new_form = object_or_null(r, "rope_parameters");
+    const cJSON *old_form = object_or_null(r, "rope_scaling");
+    if (r->rc)
+        return;
+    const cJSON *form = new_form ? new_form : old_form;
+    const char *where = new_form ? "rope_parameters." : "rope_scaling.";
+    const cJSON *theta = sc_json_get(form, "rope_theta");
+    same(r, "rope_theta", sc_json_get(r->json, "rope_theta"),
+         sc_pool_printf(r->pool, "%srope_theta", where), theta);
+    same(r, sc_pool_printf(r->pool, "%stype", where), sc_json_get(form, "type"), "rope_type",
+         sc_json_get(form, "rope_type"));
+    if (new_form && old_form) {
+        const cJSON *item;
+        cJSON_ArrayForEach(item, old_form) {
+            const char *key = strcmp(item->string, "type") ? item->string : "rope_type";
+            same(r, sc_pool_printf(r->pool, "rope_scaling.%s", item->string), item,
+                 sc_pool_printf(r->pool, "rope_parameters.%s", key), sc_json_get(new_form, key));
+        }
     }
-    record(r, form ? sc_pool_printf(r->pool, "%srope_type", where) : "rope_type", c->rope.rope_type,
-           type ? r->file : by_default(r));
-    c->rope.rope_theta = theta ? real(r, new_form, where, "rope_theta", 10000)
-                               : real(r, r->json, "", "rope_theta", 10000);
-    if (strcmp(c->rope.rope_type, "default")) {
-        if (!sc_json_get(form, "factor"))
-            fail(r, sc_pool_printf(r->pool, "%sfactor", where), "is missing");
-        c->rope.factor = real(r, form, where, "factor", 1);
-    }
-    if (!strcmp(c->rope.rope_type, "llama3")) {
-        static const char *const keys[] = { "low_freq_factor", "high_freq_factor",
-                                            "original_max_position_embeddings" };
-        for (int i = 0; i < 3; i++)
-            if (!sc_json_get(form, keys[i]))
-                fail(r, sc_pool_printf(r->pool, "%s%s", where, keys[i]), "is missing");
-        c->rope.low_freq_factor = real(r, form, where, keys[0], 1);
-        c->rope.high_freq_factor = real(r, form, where, keys[1], 4);
-        c->rope.original_max_position_embeddings = (int64_t)real(r, form, where, keys[2], 8192);
-        if (!r->rc && !(c->rope.high_freq_factor > c->rope.low_freq_factor))
-            fail(r, sc_pool_printf(r->pool, "%shigh_freq_factor", where),
-                 "is not above low_freq_factor");
-    }
+    if (!r->rc)
+        read_rope_type(r, form, where);
+    if (r->rc)
+        return;
+    r->config->rope.rope_theta = theta ? real(r, form, where, "rope_theta", 10000)
+                                       : real(r, r->json, "", "rope_theta", 10000);
+    read_scaling(r, form, where);
     const cJSON *partial = sc_json_get(r->json, "partial_rotary_factor");
-    if (!partial && new_form)
-        partial = sc_json_get(new_form, "partial_rotary_factor");
     if (partial && !cJSON_IsNull(partial) &&
         !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
         fail(r, "partial_rotary_factor",
-             sc_pool_printf(r->pool, "%s is not what %s does", quote(r, partial), c->model_type));
+             sc_pool_printf(r->pool, "%s is not what %s does", quote(r, partial),
+                            r->config->model_type));
 }
 
 /* GGUF's rope_freqs.weight, which its reader turns into a key of ours. */
@@ -373,6 +426,12 @@ static void read_freq_factors(reader *r) {
     const cJSON *list = sc_json_get(r->json, "slipcast_rope_freq_factors"), *item;
     if (!list || r->rc)
         return;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != c->head_dim / 2) {
+        fail(r, "rope_freqs",
+             sc_pool_printf(r->pool, "is no list of head_dim / 2 = %lld factors",
+                            (long long)c->head_dim / 2));
+        return;
+    }
     float *factor = sc_pool_alloc(r->pool, (size_t)cJSON_GetArraySize(list) + 1, sizeof *factor);
     if (!factor) {
         r->rc = sc_oom(r->err, "reading the config");
@@ -398,19 +457,26 @@ static void read_act(reader *r) {
 }
 
 static void read_dtype(reader *r) {
-    const cJSON *item = sc_json_get(r->json, "dtype");
-    if (!item)
-        item = sc_json_get(r->json, "torch_dtype");
     static const char *const known[] = { "float32", "bfloat16", "float16" };
-    r->config->dtype = "float32";
+    const cJSON *item = sc_json_get(r->json, "dtype");
+    const cJSON *old = sc_json_get(r->json, "torch_dtype");
+    same(r, "torch_dtype", old, "dtype", item);
+    const char *key = item && !cJSON_IsNull(item) ? "dtype" : "torch_dtype";
+    item = sc_json_get(r->json, key);
+    const bool absent = !item || cJSON_IsNull(item);
+    r->config->dtype = absent ? "float32" : NULL;
     for (int i = 0; i < 3; i++)
-        if (item && cJSON_IsString(item) && !strcmp(item->valuestring, known[i]))
+        if (!absent && cJSON_IsString(item) && !strcmp(item->valuestring, known[i]))
             r->config->dtype = known[i];
-    record(r, "dtype", r->config->dtype, item ? r->file : by_default(r));
+    if (!r->config->dtype)
+        fail(r, key,
+             sc_pool_printf(r->pool, "%s is none of float32, bfloat16, float16", quote(r, item)));
+    record(r, "dtype", r->config->dtype, absent ? by_default(r) : r->file);
 }
 
 /* One id, a list of them, or null. */
 static void read_eos(reader *r, const cJSON *generation) {
+    enum { MOST = sizeof r->config->eos_token_id / sizeof *r->config->eos_token_id };
     sc_config *c = r->config;
     const cJSON *item = sc_json_get(generation, "eos_token_id");
     const char *from = "generation_config.json";
@@ -418,22 +484,58 @@ static void read_eos(reader *r, const cJSON *generation) {
         item = sc_json_get(r->json, "eos_token_id");
         from = r->file;
     }
-    const int many = cJSON_IsArray(item) ? cJSON_GetArraySize(item) : item && !cJSON_IsNull(item);
+    if (!item) {
+        if (c->family->eos_token_id != SC_NULL)
+            c->eos_token_id[c->eos_count++] = c->family->eos_token_id;
+        record(r, "eos_token_id",
+               c->eos_count ? number_text(r->pool, (double)c->eos_token_id[0]) : "null",
+               by_default(r));
+        return;
+    }
+    const int many = cJSON_IsArray(item) ? cJSON_GetArraySize(item) : !cJSON_IsNull(item);
+    if (many > MOST)
+        fail(r, "eos_token_id", sc_pool_printf(r->pool, "%d ids, at most %d", many, MOST));
     for (int i = 0; i < many && !r->rc; i++) {
         int64_t id;
         if (!sc_json_int(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item, &id) ||
             id < -1 || id > LARGEST)
             fail(r, "eos_token_id",
                  sc_pool_printf(r->pool, "%s is neither an id nor a list of ids", quote(r, item)));
-        else if (id >= 0 && id < c->vocab_size && c->eos_count < 16)
+        else if (id >= 0)
             c->eos_token_id[c->eos_count++] = id;
     }
-    record(r, "eos_token_id", item ? quote(r, item) : "null", item ? from : by_default(r));
-    const cJSON *bos = sc_json_get(r->json, "bos_token_id");
-    c->bos_token_id = -1;
-    if (bos && !cJSON_IsNull(bos) && !sc_json_int(bos, &c->bos_token_id))
-        fail(r, "bos_token_id", sc_pool_printf(r->pool, "%s is no id", quote(r, bos)));
-    record(r, "bos_token_id", bos ? quote(r, bos) : "null", bos ? r->file : by_default(r));
+    record(r, "eos_token_id", quote(r, item), from);
+}
+
+static void read_bos(reader *r) {
+    sc_config *c = r->config;
+    const cJSON *item = sc_json_get(r->json, "bos_token_id");
+    c->bos_token_id = item ? -1 : c->family->bos_token_id;
+    if (item && !cJSON_IsNull(item) && !sc_json_int(item, &c->bos_token_id))
+        fail(r, "bos_token_id", sc_pool_printf(r->pool, "%s is no id", quote(r, item)));
+    record(r, "bos_token_id",
+           c->bos_token_id < 0 ? "null" : number_text(r->pool, (double)c->bos_token_id),
+           item ? r->file : by_default(r));
+}
+
+/* Settings of other families: here they would change nothing in the reference, and are hardly
+ * meant. */
+static void refuse_foreign(reader *r) {
+    static const char *const keys[] = { "attn_logit_softcapping",
+                                        "final_logit_softcapping",
+                                        "embedding_multiplier",
+                                        "residual_multiplier",
+                                        "attention_multiplier",
+                                        "logits_scaling",
+                                        "num_local_experts",
+                                        "num_experts",
+                                        "n_routed_experts",
+                                        "query_pre_attn_scalar",
+                                        "clip_qkv",
+                                        "alibi",
+                                        "attention_chunk_size" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        refuse(r, keys[i], "this family has no such setting");
 }
 
 /* The text part of a multimodal config: the first of these keys that is not null. */
@@ -511,9 +613,11 @@ int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJ
     else
         refuse(&r, "mlp_bias", "this family has no such bias");
     refuse(&r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
-    refuse(&r, "attention_chunk_size", "this family attends to whole windows");
+    refuse_foreign(&r);
     if (!r.rc)
         read_eos(&r, generation);
+    if (!r.rc)
+        read_bos(&r);
     if (r.rc)
         return r.rc;
     *config = c;
