@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -225,14 +226,12 @@ static bool is_casting(const char *path, sc_pool *pool) {
     return manifest && !access(manifest, F_OK);
 }
 
-/* Builds what is not built and becomes the program of a casting. */
-static int run_casting(const char *dir, bool trusted, const sc_cli *cli, sc_pool *pool,
+/* A casting of our own cache is never edited; in a user's folder make decides what is old. */
+static int run_casting(const char *dir, bool built, const sc_cli *cli, sc_pool *pool,
                        sc_error *err) {
     sc_export_options options;
     int rc = sc_export_read_options(&options, pool, dir, err);
-    const char *program = rc ? NULL : sc_pool_printf(pool, "%s/%s", dir, options.name);
-    /* A casting of our own cache is never edited; in a user's folder make decides what is old. */
-    if (!rc && !(trusted && program && !access(program, X_OK)))
+    if (!rc && !built)
         rc = build(dir, options.name, pool, err);
     return rc ? rc : become(dir, options.name, cli, pool, err);
 }
@@ -257,6 +256,40 @@ static int cast(const char *dir, const char *model, const sc_export_options *opt
     return rc;
 }
 
+/* The mark is made when make is done: a program that is being linked is there, but not whole. */
+static const char *built_mark(const char *dir, sc_pool *pool) {
+    return sc_pool_printf(pool, "%s/.built", dir);
+}
+
+static bool is_built(const char *dir, sc_pool *pool) {
+    const char *mark = built_mark(dir, pool);
+    return mark && !access(mark, F_OK);
+}
+
+/* Casts and builds under a lock, for another run may want the same casting at this moment. */
+static int make_casting(const char *dir, const char *model, const sc_export_options *options,
+                        sc_pool *pool, sc_error *err) {
+    const char *path = sc_pool_printf(pool, "%s.lock", dir);
+    const int lock = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (lock < 0 || flock(lock, LOCK_EX)) {
+        const int rc = sc_fail(err, SC_EENV, "%s: cannot be locked: %s (set SLIPCAST_CACHE)",
+                               path ? path : dir, strerror(errno));
+        if (lock >= 0)
+            close(lock);
+        return rc;
+    }
+    int rc = is_casting(dir, pool) ? SC_OK : cast(dir, model, options, pool, err);
+    sc_export_options made;
+    if (!rc)
+        rc = sc_export_read_options(&made, pool, dir, err);
+    if (!rc && !is_built(dir, pool))
+        rc = build(dir, made.name, pool, err);
+    if (!rc)
+        rc = sc_file_write(built_mark(dir, pool), "", 0, err);
+    close(lock);
+    return rc;
+}
+
 int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     (void)out;
     if (!strcmp(cli->command, "run") && !cli->rows)
@@ -273,7 +306,9 @@ int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     const char *dir = rc ? NULL : sc_pool_printf(pool, "%s/%s", cache, key);
     if (!rc && !dir)
         rc = sc_oom(err, "running");
-    if (!rc && !is_casting(dir, pool))
-        rc = cast(dir, cli->model[0], &options, pool, err);
+    if (rc)
+        return rc;
+    if (!is_built(dir, pool))
+        rc = make_casting(dir, cli->model[0], &options, pool, err);
     return rc ? rc : run_casting(dir, true, cli, pool, err);
 }

@@ -126,8 +126,9 @@ static int find_kinds(layer_kinds *k, sc_pool *pool, const sc_graph *g, sc_error
     return SC_OK;
 }
 
-/* A function per distinct linear: its name is linear0, linear1, … in order of first use. */
+/* A function per distinct linear: qkv_proj0, qkv_proj1, … in order of first use. */
 typedef struct {
+    const char *role; /* "qkv_proj": the function's name but for its number */
     int64_t in, out;
     bool bias, gated, add;
     sc_activation act;
@@ -140,14 +141,17 @@ typedef struct {
 
 static const char *linear_name(scope *top, linear_set *set, const sc_plan *plan, const char *what,
                                linear_shape shape) {
-    for (int i = 0; i < set->count; i++)
+    int number_of_role = 0;
+    for (int i = 0; i < set->count; i++) {
         if (!memcmp(&set->shape[i], &shape, sizeof shape))
-            return sc_pool_printf(top->pool, "linear%d", i);
+            return sc_pool_printf(top->pool, "%s%d", shape.role, number_of_role);
+        number_of_role += set->shape[i].role == shape.role;
+    }
     if (set->count == 64) {
         top->rc = SC_EINPUT;
         return NULL;
     }
-    const char *name = sc_pool_printf(top->pool, "linear%d", set->count);
+    const char *name = sc_pool_printf(top->pool, "%s%d", shape.role, number_of_role);
     set->shape[set->count++] = shape;
     const int64_t lanes = plan->panel / 2, unit = shape.gated ? lanes : plan->panel;
     scope s = item(top, "linears");
@@ -169,9 +173,14 @@ static const char *linear_name(scope *top, linear_set *set, const sc_plan *plan,
     return name;
 }
 
-static linear_shape shape_of(int64_t in, int64_t out, bool bias) {
+/* Roles are compared by address: these are the only ones. */
+static const char qkv_role[] = "qkv_proj", o_role[] = "o_proj", gate_up_role[] = "gate_up_proj",
+                  down_role[] = "down_proj";
+
+static linear_shape shape_of(const char *role, int64_t in, int64_t out, bool bias) {
     linear_shape shape;
     memset(&shape, 0, sizeof shape);
+    shape.role = role;
     shape.in = in;
     shape.out = out;
     shape.bias = bias;
@@ -209,12 +218,12 @@ static void emit_attention(scope *top, scope *op, linear_set *set, const sc_plan
     const bool bias = a->q_proj.bias || a->k_proj.bias || a->v_proj.bias;
     text(op, "qkv_fn",
          linear_name(top, set, plan, "q_proj, k_proj and v_proj in one",
-                     shape_of(a->q_proj.in, a->q_proj.out + a->k_proj.out + a->v_proj.out, bias)));
+                     shape_of(qkv_role, a->q_proj.in, a->q_proj.out + a->k_proj.out + a->v_proj.out,
+                              bias)));
     flag(op, "qkv_bias", bias);
-    linear_shape o = shape_of(a->o_proj.in, a->o_proj.out, a->o_proj.bias != NULL);
+    linear_shape o = shape_of(o_role, a->o_proj.in, a->o_proj.out, a->o_proj.bias != NULL);
     o.add = true;
-    text(op, "o_fn",
-         linear_name(top, set, plan, "o_proj or down_proj, added to the residual stream", o));
+    text(op, "o_fn", linear_name(top, set, plan, "o_proj, added to the residual stream", o));
     flag(op, "o_bias", a->o_proj.bias != NULL);
     if (s.rc)
         top->rc = s.rc;
@@ -223,15 +232,16 @@ static void emit_attention(scope *top, scope *op, linear_set *set, const sc_plan
 static void emit_gated(scope *top, scope *op, linear_set *set, const sc_plan *plan,
                        const sc_gated_mlp *m) {
     const bool bias = m->gate_proj.bias || m->up_proj.bias;
-    linear_shape gate_up = shape_of(m->gate_proj.in, m->ffn, bias);
+    linear_shape gate_up = shape_of(gate_up_role, m->gate_proj.in, m->ffn, bias);
     gate_up.gated = true;
     gate_up.act = m->act;
-    linear_shape down = shape_of(m->down_proj.in, m->down_proj.out, m->down_proj.bias != NULL);
+    linear_shape down =
+        shape_of(down_role, m->down_proj.in, m->down_proj.out, m->down_proj.bias != NULL);
     down.add = true;
     text(op, "gate_up_fn", linear_name(top, set, plan, "act(gate_proj) * up_proj", gate_up));
     flag(op, "gate_up_bias", bias);
     text(op, "down_fn",
-         linear_name(top, set, plan, "o_proj or down_proj, added to the residual stream", down));
+         linear_name(top, set, plan, "down_proj, added to the residual stream", down));
     flag(op, "down_bias", down.bias);
 }
 
@@ -284,12 +294,11 @@ static void emit_ropes(scope *top, const sc_graph *g) {
         flag(&s, "scaled", memcmp(&rope->attention_factor, &one, sizeof one) != 0);
         real(&s, "attention_factor", rope->attention_factor);
         for (int64_t at = 0; at < rope->rotary_dim / 2 && !s.rc; at += PER_ROW) {
-            char line[200] = "";
+            char line[PER_ROW * (SC_FLOAT_LITERAL + 2)] = "", one_text[SC_FLOAT_LITERAL];
             for (int64_t j = at; j < at + PER_ROW && j < rope->rotary_dim / 2; j++) {
-                char one_text[40];
-                snprintf(one_text, sizeof one_text, "%s%af,", j > at ? " " : "",
-                         (double)rope->inv_freq[j]);
-                strcat(line, one_text);
+                strcat(strcat(line, j > at ? " " : ""),
+                       sc_float_literal(one_text, rope->inv_freq[j]));
+                strcat(line, ",");
             }
             scope row = item(&s, "rows");
             text(&row, "numbers", line);

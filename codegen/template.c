@@ -134,18 +134,17 @@ static void plain_point(char *text) {
     *to = '\0';
 }
 
-int sc_values_float(sc_values *values, const char *name, float number) {
-    char text[64];
+const char *sc_float_literal(char text[SC_FLOAT_LITERAL], float number) {
     if (isnan(number))
-        return sc_values_set(values, name, "NAN");
+        return strcpy(text, "NAN");
     if (isinf(number))
-        return sc_values_set(values, name, number < 0 ? "-INFINITY" : "INFINITY");
+        return strcpy(text, number < 0 ? "-INFINITY" : "INFINITY");
     if (fabsf(number) < 1e7f && truncf(number) == number) {
-        snprintf(text, sizeof text, "%.1f", (double)number);
+        snprintf(text, SC_FLOAT_LITERAL, "%.1f", (double)number);
     } else {
         /* Nine digits tell any two floats apart. snprintf and strtof see the same locale. */
         for (int digits = 1; digits <= 9; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, (double)number);
+            snprintf(text, SC_FLOAT_LITERAL, "%.*g", digits, (double)number);
             const float back = strtof(text, NULL);
             if (!memcmp(&back, &number, sizeof back))
                 break;
@@ -153,7 +152,12 @@ int sc_values_float(sc_values *values, const char *name, float number) {
     }
     plain_point(text);
     /* C wants a point or an exponent before the f. */
-    return sc_values_set(values, name, strcat(text, strpbrk(text, ".e") ? "f" : ".0f"));
+    return strcat(text, strpbrk(text, ".e") ? "f" : ".0f");
+}
+
+int sc_values_float(sc_values *values, const char *name, float number) {
+    char text[SC_FLOAT_LITERAL];
+    return sc_values_set(values, name, sc_float_literal(text, number));
 }
 
 sc_values *sc_values_add(sc_values *values, const char *list) {

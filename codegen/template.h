@@ -54,6 +54,8 @@ int sc_values_int(sc_values *values, const char *name, long long number);
 /* A C literal of type float: the fewest digits that read back as the same float, whole numbers
  * below 1e7 without an exponent; the locale plays no part. 1e-06f, 0.125f, 10000.0f, INFINITY, NAN.
  */
+enum { SC_FLOAT_LITERAL = 64 };
+const char *sc_float_literal(char text[SC_FLOAT_LITERAL], float number);
 int sc_values_float(sc_values *values, const char *name, float number);
 
 /* Appends an item to a list, which comes into being with its first one. A name that the item does

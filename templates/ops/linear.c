@@ -1,5 +1,5 @@
 /* {{what}}: y = W x, W [{{out}}, {{in}}] {{dtype}} in panels of {{panel}} outputs. */
-enum { {{fn}}_IN = {{in}}, {{fn}}_DEPTH = {{depth}}, {{fn}}_OUT = {{out}}, {{fn}}_PANELS = {{panels}} };
+enum { {{fn}}_DEPTH = {{depth}}, {{fn}}_PANELS = {{panels}} };
 
 static inline void {{fn}}_end(vec sum[2], int64_t panel{{#bias}}, const float *restrict bias{{/bias}}, {{#gated}}operand{{/gated}}{{#plain}}float{{/plain}} *restrict y) {
 {{#gated}}
