@@ -59,6 +59,7 @@ static int read_manifest(cJSON **json, const char *dir, sc_pool *pool, sc_error 
                 : sc_oom(err, "reading the manifest");
 }
 
+/* Adds what differs to *count. */
 static int compare_manifests(int *count, const char *a, const char *b, sc_pool *pool, FILE *out,
                              sc_error *err) {
     cJSON *left = NULL, *right = NULL;
@@ -66,7 +67,7 @@ static int compare_manifests(int *count, const char *a, const char *b, sc_pool *
     if (!rc)
         rc = read_manifest(&right, b, pool, err);
     if (!rc)
-        *count = compare(out, "", left, right);
+        *count += compare(out, "", left, right);
     cJSON_Delete(left);
     cJSON_Delete(right);
     return rc;

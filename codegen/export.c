@@ -38,6 +38,14 @@ static int casting_name(const char **name, sc_pool *pool, const char *wish, cons
         return sc_fail(err, SC_EUSAGE,
                        "--name: \"%s\" is no C identifier of at most %d letters, digits and _",
                        wish, LONGEST);
+    /* The runtime's prefix, the Makefile's targets, and what lies beside the sources. */
+    static const char *const taken[] = { "sc", "all", "clean", "runtime", "Makefile" };
+    good = strncmp(wish, "sc_", 3) != 0;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        good &= strcmp(wish, taken[i]) != 0;
+    if (!good)
+        return sc_fail(err, SC_EUSAGE,
+                       "--name: \"%s\" is taken by the casting itself (choose another one)", wish);
     *name = wish;
     return SC_OK;
 }

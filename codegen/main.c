@@ -1,5 +1,6 @@
 /* main.c - the command: which one, its exit code, its one line of complaint. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,17 +37,22 @@ static const char help[] =
 
 static const struct {
     const char *name;
+    int models; /* at most: MODEL, or MODEL and DIR */
     int (*run)(const sc_cli *, sc_pool *, FILE *, sc_error *);
-} commands[] = { { "inspect", sc_cmd_inspect }, { "plan", sc_cmd_plan },
-                 { "export", sc_cmd_export },   { "pack", sc_cmd_pack },
-                 { "run", sc_cmd_run },         { "bench", sc_cmd_run },
-                 { "verify", sc_cmd_verify },   { "diff", sc_cmd_diff } };
+} commands[] = { { "inspect", 1, sc_cmd_inspect }, { "plan", 1, sc_cmd_plan },
+                 { "export", 1, sc_cmd_export },   { "pack", 2, sc_cmd_pack },
+                 { "run", 1, sc_cmd_run },         { "bench", 1, sc_cmd_run },
+                 { "verify", 2, sc_cmd_verify },   { "diff", 2, sc_cmd_diff } };
 
 static int dispatch(int argc, char **argv, sc_pool *pool, sc_error *err) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name)) {
             sc_cli cli;
             const int rc = sc_cli_read(&cli, pool, argc, argv, err);
+            if (!rc && cli.models > commands[i].models)
+                return sc_fail(err, SC_EUSAGE,
+                               "%s: one argument too many: \"%s\" (see slipcast --help)",
+                               cli.command, cli.model[commands[i].models]);
             return rc ? rc : commands[i].run(&cli, pool, stdout, err);
         }
     return sc_fail(err, SC_EUSAGE, "slipcast: %s: there is no such command (see slipcast --help)",
@@ -59,6 +65,7 @@ int main(int argc, char **argv) {
         fputs(help, argc < 2 ? stderr : stdout);
         return argc < 2 ? 2 : 0;
     }
+    signal(SIGXFSZ, SIG_IGN); /* write says EFBIG, and what was begun is removed */
     sc_error err = { 0 };
     sc_pool *pool = sc_pool_create();
     int rc = pool ? dispatch(argc, argv, pool, &err) : sc_oom(&err, "starting");

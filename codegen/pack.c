@@ -11,9 +11,11 @@
 #include "file.h"
 #include "sha256.h"
 
-/* Tensors that published checkpoints carry and nothing needs: tables that are computed anyway. */
+/* Tensors that published checkpoints carry and nothing needs: tables that are computed anyway, and
+ * a lm_head that repeats the embedding (source.c sees to one that does not). */
 static bool is_known_extra(const char *name) {
-    return strstr(name, "rotary_emb.inv_freq") || !strcmp(name, "rope_freqs.weight");
+    return strstr(name, "rotary_emb.inv_freq") || !strcmp(name, "rope_freqs.weight") ||
+           !strcmp(name, "lm_head.weight");
 }
 
 static void shape_text(char text[160], const int64_t *shape, int rank) {

@@ -1,6 +1,7 @@
 /* source.c - see source.h. */
 #include "source.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,6 +41,47 @@ static int read_optional(cJSON **json, sc_source *s, sc_pool *pool, const char *
     return sc_json_read(json, *path, limit, err);
 }
 
+static int same_values(bool *same, const sc_tensor *a, const sc_tensor *b, sc_error *err) {
+    *same = a->rank == 2 && b->rank == 2 && a->shape[0] == b->shape[0] &&
+            a->shape[1] == b->shape[1] && a->dtype != SC_DTYPE_OTHER && b->dtype != SC_DTYPE_OTHER;
+    if (!*same)
+        return SC_OK;
+    const size_t width = (size_t)a->shape[1];
+    float *row = calloc(2 * width + 1, sizeof *row);
+    int rc = row ? SC_OK : sc_oom(err, "comparing lm_head with the embedding");
+    for (int64_t i = 0; i < a->shape[0] && *same && !rc; i++) {
+        rc = sc_tensor_read(a, i, 1, row, err);
+        if (!rc)
+            rc = sc_tensor_read(b, i, 1, row + width, err);
+        *same = !memcmp(row, row + width, width * sizeof *row);
+    }
+    free(row);
+    return rc;
+}
+
+/* tie_word_embeddings shares what the file does not tell apart: a lm_head of its own that differs
+ * from the embedding wins, as in transformers' tie_weights, and is reported. */
+static int untie(sc_source *s, sc_config *config, sc_pool *pool, sc_error *err) {
+    const sc_tensor *head = sc_tensors_find(s->tensors, "lm_head.weight"),
+                    *embed = sc_tensors_find(s->tensors, "model.embed_tokens.weight");
+    bool same = true;
+    if (!config->tie_word_embeddings || !head || !embed)
+        return SC_OK;
+    const int rc = same_values(&same, head, embed, err);
+    if (rc || same)
+        return rc;
+    const char **note = sc_pool_alloc(pool, (size_t)config->notes + 1, sizeof *note);
+    if (!note)
+        return sc_oom(err, "opening the model");
+    for (int i = 0; i < config->notes; i++)
+        note[i] = config->note[i];
+    note[config->notes++] = "tie_word_embeddings: true, but lm_head.weight differs from "
+                            "model.embed_tokens.weight; lm_head.weight is used";
+    config->note = note;
+    config->tie_word_embeddings = false;
+    return SC_OK;
+}
+
 static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const char *config,
                        bool weights, sc_error *err) {
     const char *path;
@@ -48,12 +90,11 @@ static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const ch
     if (!rc)
         rc = read_optional(&s->generation, s, pool, folder, "generation_config.json", CONFIG_LIMIT,
                            &path, err);
-    if (!rc) {
-        sc_config *made;
+    sc_config *made;
+    if (!rc)
         rc = sc_config_make(&made, pool, config, s->json, s->generation, err);
-        if (!rc)
-            s->config = made;
-    }
+    if (!rc)
+        s->config = made;
     if (rc || !weights)
         return rc;
     rc = read_optional(&s->tokenizer_json, s, pool, folder, "tokenizer.json", TOKENIZER_LIMIT,
@@ -61,6 +102,8 @@ static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const ch
     s->tokenizer = s->tokenizer_json;
     if (!rc)
         rc = sc_safetensors_open(&s->tensors, pool, folder, err);
+    if (!rc)
+        rc = untie(s, made, pool, err);
     if (rc)
         return rc;
     const char *index = sc_pool_printf(pool, "%s/model.safetensors.index.json", folder);

@@ -10,6 +10,9 @@ int sc_fail(sc_error *err, int code, const char *format, ...) {
         va_start(args, format);
         vsnprintf(err->message, sizeof err->message, format, args);
         va_end(args);
+        for (char *c = err->message; *c; c++) /* one line, whatever a name or a value holds */
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
         err->code = code;
     }
     return code;

@@ -22,7 +22,8 @@ typedef struct {
     char message[1024];
 } sc_error;
 
-/* Fills err (may be NULL) and returns code. The text is cut at the message's size. */
+/* Fills err (may be NULL) and returns code. The text is cut at the message's size;
+ * control characters in it become "?", so that it stays one line. */
 __attribute__((format(printf, 3, 4))) int sc_fail(sc_error *err, int code, const char *format, ...);
 
 /* The exit status of a program that ends with this code: 0, 1, 2, 3 or 4. */

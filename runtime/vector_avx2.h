@@ -26,6 +26,14 @@ static inline vec vec_interleave_high(vec a, vec b) {
     return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
+/* v folded onto itself by op until every lane holds all: halves, pairs, neighbours. */
+#define SC_FOLD(v, op)                                                                             \
+    do {                                                                                           \
+        v = op(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));                          \
+        v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));                          \
+        v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));                          \
+    } while (0)
+
 #include "vector_math.h"
 
 #endif

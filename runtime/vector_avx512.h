@@ -27,6 +27,19 @@ static inline vec vec_interleave_high(vec a, vec b) {
                                    31);
 }
 
+/* v folded onto itself by op until every lane holds all: halves, quarters, pairs, neighbours. */
+#define SC_FOLD(v, op)                                                                             \
+    do {                                                                                           \
+        v = op(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, \
+                                          7));                                                     \
+        v = op(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10,  \
+                                          11));                                                    \
+        v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12,  \
+                                          13));                                                    \
+        v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15,  \
+                                          14));                                                    \
+    } while (0)
+
 #include "vector_math.h"
 
 #endif

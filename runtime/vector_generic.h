@@ -23,6 +23,13 @@ static inline vec vec_interleave_high(vec a, vec b) {
     return __builtin_shufflevector(a, b, 2, 6, 3, 7);
 }
 
+/* v folded onto itself by op until every lane holds all: halves, neighbours. */
+#define SC_FOLD(v, op)                                                                             \
+    do {                                                                                           \
+        v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));                                      \
+        v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));                                      \
+    } while (0)
+
 #include "vector_math.h"
 
 #endif

@@ -33,23 +33,17 @@ static inline vec vec_max(vec a, vec b) {
     return (vec)((a_wins & (ivec)a) | (~a_wins & (ivec)b));
 }
 
-/* Sum and maximum of the lanes: halves are folded, the upper onto the lower. */
+static inline vec vec_add(vec a, vec b) { return a + b; }
+
+/* Sum and maximum of the lanes. */
 static inline float vec_sum(vec v) {
-    float lane[SC_LANES];
-    vec_store(lane, v);
-    for (int half = SC_LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] += lane[i + half];
-    return lane[0];
+    SC_FOLD(v, vec_add);
+    return v[0];
 }
 
 static inline float vec_top(vec v) {
-    float lane[SC_LANES];
-    vec_store(lane, v);
-    for (int half = SC_LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
-    return lane[0];
+    SC_FOLD(v, vec_max);
+    return v[0];
 }
 
 /*

@@ -283,7 +283,7 @@ API int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_
         return SC_OK;
     for (int layer = 0; layer < LAYERS; layer++) {
         const shape_info *shape = shape_of(layer);
-        if (cache->seen[layer] < -tokens_to_remove || tokens_to_remove == INT64_MIN)
+        if (tokens_to_remove < -cache->seen[layer])
             return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: crop by %lld of %lld tokens", layer,
                            (long long)tokens_to_remove, (long long)cache->seen[layer]);
         if (shape->ring && cache->seen[layer] > shape->slots)

@@ -162,8 +162,9 @@ static int read_option(arguments *a, const char *option, const char *value, int 
             rc = read_long(&number, option, value, 1, 64, err);
             a->options.threads = (int)number;
         } else if (!strcmp(option, "--bench")) {
-            if (sscanf(value, "%ld,%ld,%ld", &a->bench_prefill, &a->bench_decode, &a->bench_repeats) != 3 ||
-                a->bench_prefill < 1 || a->bench_decode < 1 || a->bench_repeats < 1 ||
+            int end = 0;
+            if (sscanf(value, "%ld,%ld,%ld%n", &a->bench_prefill, &a->bench_decode, &a->bench_repeats, &end) != 3 ||
+                value[end] || a->bench_prefill < 1 || a->bench_decode < 1 || a->bench_repeats < 1 ||
                 a->bench_prefill > MAX_CACHE_LEN - a->bench_decode)
                 return usage(err, option, value, "is no P,D,R that fits max_cache_len {{max_cache_len}}");
         } else

@@ -38,6 +38,7 @@ static inline float weight_float(weight w) { return {{weight_to_float}}; }
 TILE(tile_full, weight, weight_vec, SC_TILE)
 TILE(tile_1, weight, weight_vec, 1)
 TILE(tile_2, weight, weight_vec, 2)
+TILE(tile_4, weight, weight_vec, 4)
 {{/pairs}}
 {{#pairs}}
 /* The same on pairs of bfloat16: one instruction adds two products, in rising order of the pairs. */
@@ -72,6 +73,7 @@ TILE(tile_2, weight, weight_vec, 2)
 TILE_PAIRS(tile_full, SC_TILE)
 TILE_PAIRS(tile_1, 1)
 TILE_PAIRS(tile_2, 2)
+TILE_PAIRS(tile_4, 4)
 {{/pairs}}
 TILE(tile_f32_full, float, vec_load, SC_TILE)
 TILE(tile_f32_1, float, vec_load, 1)
@@ -92,6 +94,8 @@ static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weig
         int64_t row = 0;
         for (; row + SC_TILE <= rows; row += SC_TILE)
             tile_full(sum + row, from, SC_PANEL, x + row * x_stride + i, x_stride, n);
+        for (; row + 4 <= rows; row += 4)
+            tile_4(sum + row, from, SC_PANEL, x + row * x_stride + i, x_stride, n);
         for (; row + 2 <= rows; row += 2)
             tile_2(sum + row, from, SC_PANEL, x + row * x_stride + i, x_stride, n);
         if (row < rows)

@@ -1,0 +1,354 @@
+/* check_cache.c - the cache of a casting, through its public API, against the reference's traces,
+ * cases from the field and a slow obvious model. */
+#include <check.h>
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../codegen/json.h"
+#include "support/cast.h"
+#include "support/run.h"
+
+Suite *cache_suite(void);
+
+/* One cache under test, and buffers that hold whatever it returns. */
+typedef struct {
+    cast_shape shape;
+    const sc_casting *api;
+    sc_cache *cache;
+    int layers;
+    float *keys, *values;
+    sc_error err;
+} subject;
+
+static subject begin(const cast_shape *shape) {
+    subject s = { .shape = *shape, .api = cast_make(shape), .layers = (int)strlen(shape->types) };
+    const size_t floats = cast_floats(shape, 2 * shape->max_cache_len);
+    s.keys = calloc(floats, sizeof(float));
+    s.values = calloc(floats, sizeof(float));
+    ck_assert(s.keys && s.values);
+    ck_assert_int_eq(s.api->cache_create(&s.cache, &s.err), SC_OK);
+    return s;
+}
+
+static void end(subject *s) {
+    s->api->cache_destroy(s->cache);
+    free(s->keys);
+    free(s->values);
+}
+
+/* What must not change when a call is refused. */
+typedef struct {
+    char *data;
+    size_t bytes;
+} state;
+
+static state state_of(const subject *s) {
+    state now;
+    now.data = cast_state(&s->shape, s->cache, 1, &now.bytes);
+    return now;
+}
+
+static void assert_unchanged(const subject *s, state *before, const char *what) {
+    state now = state_of(s);
+    ck_assert_msg(now.bytes == before->bytes && !memcmp(now.data, before->data, now.bytes),
+                  "%s changed the cache", what);
+    free(now.data);
+    free(before->data);
+}
+
+/* ---- the reference's traces ---- */
+
+static const char *const traces[] = {
+    "full_basic",
+    "full_batch_ops",
+    "full_crop",
+    "full_crop_underflow",
+    "full_overflow_chunk",
+    "full_overflow_first",
+    "full_overflow_one",
+    "sliding_big_second_chunk",
+    "sliding_cache_equal",
+    "sliding_cache_shorter",
+    "sliding_crop_below",
+    "sliding_crop_past",
+    "sliding_crop_past_decode",
+    "sliding_decode",
+    "sliding_exact_prompt",
+    "sliding_fill_exactly",
+    "sliding_long_prompt",
+    "sliding_partial_then_full",
+    "sliding_reorder",
+    "sliding_reset",
+    "sliding_short_prompt",
+    "sliding_window_one",
+    "mixed_sliding_full",
+    "mixed_all_sliding",
+};
+enum { TRACES = sizeof traces / sizeof *traces };
+
+static cJSON *trace_json(const char *name) {
+    char path[256];
+    sc_error err = { 0 };
+    cJSON *json;
+    snprintf(path, sizeof path, "tests/reference/cache_traces/%s.json", name);
+    ck_assert_msg(!sc_json_read(&json, path, 1 << 24, &err), "%s", err.message);
+    return json;
+}
+
+static int number(const cJSON *object, const char *key) {
+    const cJSON *item = sc_json_get(object, key);
+    ck_assert_msg(cJSON_IsNumber(item), "the trace lacks %s", key);
+    return item->valueint;
+}
+
+static cast_shape trace_shape(const cJSON *trace) {
+    const cJSON *types = sc_json_get(trace, "layer_types"), *type;
+    const cJSON *arguments = types ? trace : sc_json_get(trace, "arguments");
+    cast_shape shape = { .max_cache_len = number(arguments, "max_cache_len"),
+                         .batch = number(trace, "batch_size"),
+                         .heads = number(trace, "num_heads") };
+    shape.window =
+        sc_json_get(arguments, "sliding_window") ? number(arguments, "sliding_window") : 4;
+    int layers = 0;
+    cJSON_ArrayForEach(type, types) shape.types[layers++] = type->valuestring[0];
+    if (!types)
+        shape.types[0] = sc_json_get(trace, "layer_type")->valuestring[0];
+    ck_assert_int_eq(number(trace, types ? "head_dim" : "key_head_dim"), CAST_DIM);
+    return shape;
+}
+
+/* The inputs by the trace's rule. */
+static void trace_tokens(subject *s, int layer, int serial, int tokens) {
+    float *k = s->keys, *v = s->values;
+    for (int b = 0; b < s->shape.batch; b++)
+        for (int h = 0; h < s->shape.heads; h++)
+            for (int t = 0; t < tokens; t++)
+                for (int d = 0; d < CAST_DIM; d++) {
+                    const int sum = layer * 7 + b * 11 + h * 5 + (serial + t) * 3 + d;
+                    *k++ = (float)(sum % 64) / 8;
+                    *v++ = (float)((sum + 29) % 64) / 8 - 4;
+                }
+}
+
+/* [batch, heads, length, dim]: the first used tokens of each row are the reference's, the rest of
+ * ours is zero. A reference of null has not written anything yet. */
+static void assert_rows(const subject *s, const float *ours, const cJSON *tensor, int64_t length,
+                        int64_t used, const char *what) {
+    const cJSON *shape = sc_json_get(tensor, "shape"),
+                *at = cJSON_GetArrayItem(sc_json_get(tensor, "data"), 0);
+    const int absent = cJSON_IsNull(tensor);
+    if (!absent)
+        ck_assert_msg(cJSON_GetArrayItem(shape, 2)->valueint == length,
+                      "%s: %" PRId64 " tokens, the reference has %d", what, length,
+                      cJSON_GetArrayItem(shape, 2)->valueint);
+    for (size_t i = 0; i < cast_floats(&s->shape, length); i++, at = at ? at->next : NULL) {
+        const int64_t token = (int64_t)i / CAST_DIM % length;
+        ck_assert_msg(absent || at, "%s: the reference ends at %zu", what, i);
+        const double wanted = token < used && !absent ? at->valuedouble : 0;
+        ck_assert_msg((double)ours[i] == wanted, "%s: index %zu (slot %" PRId64 "): %g, not %g",
+                      what, i, token, (double)ours[i], wanted);
+    }
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Counters and mask sizes of one layer. */
+static void assert_counters(subject *s, int layer, const cJSON *wanted, const char *what) {
+    ck_assert_msg(s->api->cache_seq_length(s->cache, layer) == number(wanted, "seq_length"),
+                  "%s: %" PRId64 " tokens, the reference has %d", what,
+                  s->api->cache_seq_length(s->cache, layer), number(wanted, "seq_length"));
+    if (sc_json_get(wanted, "max_length"))
+        ck_assert_int_eq(s->api->cache_max_length(s->cache, layer), number(wanted, "max_length"));
+    const cJSON *sizes;
+    cJSON_ArrayForEach(sizes, sc_json_get(wanted, "mask_sizes")) {
+        int64_t length = -1, offset = -1;
+        ck_assert_int_eq(s->api->cache_mask_sizes(s->cache, layer, atoi(sizes->string), &length,
+                                                  &offset, &s->err),
+                         SC_OK);
+        ck_assert_msg(length == cJSON_GetArrayItem(sizes, 0)->valueint &&
+                          offset == cJSON_GetArrayItem(sizes, 1)->valueint,
+                      "%s: mask sizes of %s queries: %" PRId64 ", %" PRId64, what, sizes->string,
+                      length, offset);
+    }
+}
+
+static void assert_stored(subject *s, int layer, const cJSON *wanted, const char *what) {
+    const int slots = cast_slots(&s->shape, layer);
+    const int64_t used = least(slots, s->api->cache_seq_length(s->cache, layer));
+    ck_assert_int_eq(s->api->cache_read(s->cache, layer, s->keys, s->values, &s->err), SC_OK);
+    assert_rows(s, s->keys, sc_json_get(wanted, "keys"), slots, used, what);
+    assert_rows(s, s->values, sc_json_get(wanted, "values"), slots, used, what);
+}
+
+/* What the models' mask functions build follows from mask_sizes, asked before the update. */
+static void assert_masks(subject *s, int layer, const cJSON *masks, const char *what) {
+    const int sliding = s->shape.types[layer] == 's';
+    const cJSON *rows = sc_json_get(masks, sliding ? "sliding_attention" : "full_attention"), *row;
+    const int64_t seen = s->api->cache_seq_length(s->cache, layer);
+    int64_t length, offset, query = seen;
+    if (!rows)
+        return;
+    ck_assert_int_eq(s->api->cache_mask_sizes(s->cache, layer, cJSON_GetArraySize(rows), &length,
+                                              &offset, &s->err),
+                     SC_OK);
+    cJSON_ArrayForEach(row, rows) {
+        ck_assert_int_eq((int64_t)strlen(row->valuestring), length);
+        for (int64_t j = 0; j < length; j++) {
+            const int64_t pos = offset + j;
+            const int sees = pos <= query && (!sliding || pos > query - s->shape.window);
+            ck_assert_msg(row->valuestring[j] == (sees ? '1' : '0'),
+                          "%s: query %" PRId64 ", slot %" PRId64, what, query, j);
+        }
+        query++;
+    }
+}
+
+/* The code with which ours refuses what the reference overflows or corrupts; SC_OK: it does not. */
+static int refusal(const subject *s, const cJSON *step, int amount, int update) {
+    for (int layer = 0; layer < s->layers; layer++) {
+        const int64_t seen = s->api->cache_seq_length(s->cache, layer);
+        const int bounded =
+            s->shape.types[layer] == 'f' || s->shape.window > s->shape.max_cache_len;
+        if (update && bounded && seen + amount > s->shape.max_cache_len)
+            return SC_EFULL;
+        if (!update && (amount > 0 || seen + amount < 0))
+            return SC_EUSAGE;
+        if (!update && amount && s->shape.types[layer] == 's' &&
+            seen > cast_slots(&s->shape, layer))
+            return SC_EFULL;
+    }
+    ck_assert(!sc_json_get(step, "error"));
+    return SC_OK;
+}
+
+static void replay_update(subject *s, const cJSON *step, const int *serial, int tokens,
+                          const char *what) {
+    const cJSON *all = sc_json_get(step, "returned");
+    for (int layer = 0; layer < s->layers; layer++) {
+        const cJSON *returned = cJSON_IsArray(all) ? cJSON_GetArrayItem(all, layer) : all;
+        const int64_t seen = s->api->cache_seq_length(s->cache, layer);
+        int64_t length, offset, got = -1;
+        assert_masks(s, layer, sc_json_get(step, "masks"), what);
+        ck_assert_int_eq(
+            s->api->cache_mask_sizes(s->cache, layer, tokens, &length, &offset, &s->err), SC_OK);
+        trace_tokens(s, layer, *serial, tokens);
+        ck_assert_msg(!s->api->cache_update(s->cache, layer, s->keys, s->values, tokens, &s->err),
+                      "%s: %s", what, s->err.message);
+        ck_assert_int_eq(s->api->cache_visible(s->cache, layer, NULL, NULL, &got, &s->err), SC_OK);
+        ck_assert_int_eq(got, length);
+        ck_assert_int_eq(s->api->cache_visible(s->cache, layer, s->keys, s->values, &got, &s->err),
+                         SC_OK);
+        const int64_t used = seen + tokens - offset;
+        assert_rows(s, s->keys, sc_json_get(returned, "keys"), got, used, what);
+        assert_rows(s, s->values, sc_json_get(returned, "values"), got, used, what);
+    }
+}
+
+/* One call that the reference has too; all layers get the same. */
+static int replay_call(subject *s, const cJSON *step, const char *op, int amount, int serial,
+                       const char *what) {
+    if (!strcmp(op, "update")) {
+        const int rc = refusal(s, step, amount, 1);
+        if (!rc)
+            replay_update(s, step, &serial, amount, what);
+        for (int layer = 0; rc && layer < s->layers; layer++) {
+            trace_tokens(s, layer, serial, amount);
+            ck_assert_int_eq(
+                s->api->cache_update(s->cache, layer, s->keys, s->values, amount, &s->err), rc);
+        }
+        return rc;
+    }
+    if (!strcmp(op, "crop")) {
+        const int rc = refusal(s, step, amount, 0);
+        ck_assert_msg(s->api->cache_crop(s->cache, amount, &s->err) == rc, "%s", what);
+        return rc;
+    }
+    if (!strcmp(op, "reset"))
+        return s->api->cache_reset(s->cache, &s->err);
+    if (!strcmp(op, "reorder_cache")) {
+        int32_t beams[8] = { 0 };
+        const cJSON *list = sc_json_get(step, "beam_idx");
+        list = list ? list : sc_json_get(step, "argument");
+        for (int b = 0; b < s->shape.batch; b++)
+            beams[b] = cJSON_GetArrayItem(list, b)->valueint;
+        return s->api->cache_reorder(s->cache, beams, &s->err);
+    }
+    ck_assert_msg(!strncmp(op, "batch_", 6), "%s: an operation that this test does not know", what);
+    return SC_OK; /* the reference has no such method for static layers either */
+}
+
+START_TEST(a_cache_does_what_the_reference_traced) {
+    cJSON *trace = trace_json(traces[_i]);
+    const cast_shape shape = trace_shape(trace);
+    subject s = begin(&shape);
+    const cJSON *step;
+    int serial = 0, lost = 0, i = 0;
+    if (sc_json_get(trace, "max_length"))
+        ck_assert_int_eq(s.api->cache_max_length(s.cache, -1), number(trace, "max_length"));
+    cJSON_ArrayForEach(step, sc_json_get(trace, "steps")) {
+        const char *op = sc_json_get(step, "op")->valuestring;
+        const cJSON *argument = sc_json_get(step, "argument");
+        char what[128];
+        snprintf(what, sizeof what, "%s: step %d (%s)", traces[_i], i++, op);
+        const int amount = !strcmp(op, "update") && !argument ? number(step, "tokens")
+                           : !strcmp(op, "crop") && !argument ? number(step, "tokens_to_remove")
+                           : cJSON_IsNumber(argument)         ? argument->valueint
+                                                              : 0;
+        const int first = serial;
+        serial += strcmp(op, "update") ? 0 : amount;
+        if (sc_json_get(step, "first_serial"))
+            ck_assert_int_eq(number(step, "first_serial"), first);
+        /* After a refusal the two differ until both are empty again. */
+        if (lost && strcmp(op, "reset"))
+            continue;
+        const cJSON *before = sc_json_get(step, "before"), *after = sc_json_get(step, "after"),
+                    *layers = sc_json_get(before, "layers");
+        for (int layer = 0; !lost && layer < s.layers; layer++)
+            assert_counters(&s, layer, layers ? cJSON_GetArrayItem(layers, layer) : before, what);
+        lost = 0;
+        state was = state_of(&s);
+        const int rc = replay_call(&s, step, op, amount, first, what);
+        if (rc) {
+            assert_unchanged(&s, &was, what);
+            lost = !(rc == SC_EUSAGE && amount > 0);
+            continue;
+        }
+        free(was.data);
+        layers = sc_json_get(after, "layers");
+        const cJSON *stored = sc_json_get(step, "stored");
+        for (int layer = 0; layer < s.layers; layer++) {
+            assert_counters(&s, layer, layers ? cJSON_GetArrayItem(layers, layer) : after, what);
+            assert_stored(&s, layer, stored ? cJSON_GetArrayItem(stored, layer) : after, what);
+        }
+    }
+    end(&s);
+    cJSON_Delete(trace);
+}
+END_TEST
+
+/* Exports and builds once, before the first fork. */
+static void make_trace_castings(void) {
+    for (int i = 0; i < TRACES; i++) {
+        cJSON *trace = trace_json(traces[i]);
+        const cast_shape shape = trace_shape(trace);
+        cast_make(&shape);
+        cJSON_Delete(trace);
+    }
+}
+
+Suite *cache_suite(void) {
+    Suite *suite = suite_create("cache");
+    TCase *reference = tcase_create("reference");
+    tcase_set_timeout(reference, 300);
+    tcase_add_unchecked_fixture(reference, make_trace_castings, NULL);
+    tcase_add_loop_test(reference, a_cache_does_what_the_reference_traced, 0, TRACES);
+    suite_add_tcase(suite, reference);
+    return suite;
+}

@@ -1,0 +1,152 @@
+/* cast.c - see cast.h. */
+#include "cast.h"
+
+#include <check.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define SANITIZE "-fsanitize=address,undefined -fno-sanitize-recover=all"
+#elif defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define SANITIZE "-fsanitize=thread"
+#else
+#define SANITIZE ""
+#endif
+
+const char *const cast_make_flags = "CFLAGS='-O1 -g " SANITIZE "' LDFLAGS='" SANITIZE "'";
+
+enum { CASTINGS = 64 };
+
+static struct {
+    cast_shape shape;
+    const sc_casting *casting;
+} made[CASTINGS];
+static int count;
+
+static int equal(const cast_shape *a, const cast_shape *b) {
+    return !strcmp(a->types, b->types) && a->window == b->window &&
+           a->max_cache_len == b->max_cache_len && a->batch == b->batch && a->heads == b->heads;
+}
+
+const char *cast_folder(const cast_shape *shape) {
+    static char folder[256];
+    snprintf(folder, sizeof folder, "build/test-castings/cache-%s-w%d-l%d-b%d-h%d", shape->types,
+             shape->window, shape->max_cache_len, shape->batch, shape->heads);
+    return folder;
+}
+
+static void write_config(const cast_shape *shape, const char *path) {
+    FILE *f = fopen(path, "w");
+    ck_assert_msg(f != NULL, "%s: cannot be made", path);
+    fprintf(f, "{\"model_type\": \"qwen3\", \"layer_types\": [");
+    for (const char *type = shape->types; *type; type++)
+        fprintf(f, "%s\"%s_attention\"", type == shape->types ? "" : ", ",
+                *type == 's' ? "sliding" : "full");
+    fprintf(f,
+            "], \"num_hidden_layers\": %zu, \"use_sliding_window\": true, \"sliding_window\": %d,\n"
+            "\"num_attention_heads\": %d, \"num_key_value_heads\": %d, \"head_dim\": %d,\n"
+            "\"hidden_size\": 8, \"intermediate_size\": 8, \"vocab_size\": 16,\n"
+            "\"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6}\n",
+            strlen(shape->types), shape->window, shape->heads, shape->heads, CAST_DIM);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+const sc_casting *cast_make(const cast_shape *shape) {
+    for (int i = 0; i < count; i++)
+        if (equal(&made[i].shape, shape))
+            return made[i].casting;
+    ck_assert_int_lt(count, CASTINGS);
+    const char *folder = cast_folder(shape);
+    char path[512];
+    ck_assert_int_eq(run(NULL, NULL, "rm -rf %s && mkdir -p %s-config", folder, folder), 0);
+    snprintf(path, sizeof path, "%s-config/config.json", folder);
+    write_config(shape, path);
+    ck_assert_int_eq(run(NULL, NULL,
+                         "$SLIPCAST export %s -o %s --name cast --arch generic --max-cache-len %d "
+                         "--batch-size %d && make -C %s -j4 %s libcast.so",
+                         path, folder, shape->max_cache_len, shape->batch, folder, cast_make_flags),
+                     0);
+    snprintf(path, sizeof path, "%s/libcast.so", folder);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    const sc_casting *(*get)(void);
+    *(void **)&get = dlsym(library, "slipcast_casting");
+    ck_assert_msg(get != NULL, "%s", dlerror());
+    made[count].shape = *shape;
+    made[count].casting = get();
+    return made[count++].casting;
+}
+
+int cast_slots(const cast_shape *shape, int layer) {
+    const int whole = shape->types[layer] == 'f' || shape->window > shape->max_cache_len;
+    return whole ? shape->max_cache_len : shape->window;
+}
+
+size_t cast_floats(const cast_shape *shape, int64_t tokens) {
+    return (size_t)(shape->batch * shape->heads * CAST_DIM) * (size_t)tokens;
+}
+
+static void put(char *state, size_t *at, const void *data, size_t bytes) {
+    if (bytes)
+        memcpy(state + *at, data, bytes);
+    *at += bytes;
+}
+
+char *cast_state(const cast_shape *shape, const sc_cache *cache, int visible, size_t *bytes) {
+    const sc_casting *c = cast_make(shape);
+    const int layers = (int)strlen(shape->types), queries = 2 * shape->max_cache_len;
+    const size_t most = cast_floats(shape, 2 * shape->max_cache_len);
+    char *state = malloc((size_t)layers * (4 * most * sizeof(float) + (size_t)queries * 16 + 64));
+    float *keys = calloc(most, sizeof *keys), *values = calloc(most, sizeof *values);
+    ck_assert(state && keys && values);
+    *bytes = 0;
+    for (int layer = 0; layer < layers; layer++) {
+        const int64_t seen = c->cache_seq_length(cache, layer);
+        put(state, bytes, &seen, sizeof seen);
+        for (int q = 1; q <= queries; q++) {
+            int64_t mask[2];
+            ck_assert_int_eq(c->cache_mask_sizes(cache, layer, q, &mask[0], &mask[1], NULL), 0);
+            put(state, bytes, mask, sizeof mask);
+        }
+        const size_t stored = cast_floats(shape, cast_slots(shape, layer)) * sizeof *keys;
+        ck_assert_int_eq(c->cache_read(cache, layer, keys, values, NULL), 0);
+        put(state, bytes, keys, stored);
+        put(state, bytes, values, stored);
+        int64_t length = 0;
+        if (!visible)
+            continue;
+        const int rc = c->cache_visible(cache, layer, keys, values, &length, NULL);
+        put(state, bytes, &rc, sizeof rc);
+        put(state, bytes, &length, sizeof length);
+        put(state, bytes, keys, rc ? 0 : cast_floats(shape, length) * sizeof *keys);
+        put(state, bytes, values, rc ? 0 : cast_floats(shape, length) * sizeof *values);
+    }
+    free(keys);
+    free(values);
+    return state;
+}
+
+char *cast_file(const char *path, size_t *bytes) {
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "%s: cannot be opened", path);
+    char *data = malloc(1 << 20);
+    ck_assert_ptr_nonnull(data);
+    *bytes = fread(data, 1, 1 << 20, f);
+    fclose(f);
+    return data;
+}
+
+void cast_write(const char *path, const char *data, size_t bytes) {
+    FILE *f = fopen(path, "wb");
+    ck_assert_msg(f != NULL, "%s: cannot be made", path);
+    ck_assert_uint_eq(fwrite(data, 1, bytes, f), bytes);
+    ck_assert_int_eq(fclose(f), 0);
+}

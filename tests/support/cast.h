@@ -1,0 +1,48 @@
+/*
+ * cast.h - castings of a cache alone, for tests that call their public API.
+ *
+ * A shape becomes a config.json (qwen3, layer_types), the command exports it, the casting's own
+ * Makefile builds its library, with the sanitizers of this program, and dlopen hands it over.
+ * Folders are build/test-castings/cache-SHAPE, made anew once per process; what a fixture has made
+ * its forks share.
+ */
+#ifndef SC_TEST_CAST_H
+#define SC_TEST_CAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../runtime/casting.h"
+
+enum { CAST_DIM = 2, CAST_LAYERS = 8 }; /* head_dim; the most layers */
+
+typedef struct {
+    char types[CAST_LAYERS + 1]; /* one letter per layer: s sliding, f full */
+    int window, max_cache_len;
+    int batch, heads;
+} cast_shape;
+
+/* The casting of that shape; lives as long as the process. Fails the test. */
+const sc_casting *cast_make(const cast_shape *shape);
+
+/* Its folder, valid until the next call. */
+const char *cast_folder(const cast_shape *shape);
+
+/* Flags for a casting's make, so that it has the sanitizers of this program. */
+extern const char *const cast_make_flags;
+
+/* min(window, max_cache_len), or max_cache_len. */
+int cast_slots(const cast_shape *shape, int layer);
+
+/* Floats of K (or V) of one layer for that many tokens. */
+size_t cast_floats(const cast_shape *shape, int64_t tokens);
+
+/* All that a caller can ask of a cache but the file, as bytes (the caller frees): lengths, mask
+ * sizes, stored rows and, with visible, what the last updates returned. */
+char *cast_state(const cast_shape *shape, const sc_cache *cache, int visible, size_t *bytes);
+
+/* A file whole (the caller frees), or a file of these bytes. */
+char *cast_file(const char *path, size_t *bytes);
+void cast_write(const char *path, const char *data, size_t bytes);
+
+#endif
