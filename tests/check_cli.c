@@ -473,8 +473,7 @@ START_TEST(what_the_system_refuses_is_environment) {
 END_TEST
 
 START_TEST(a_full_disk_leaves_nothing_behind) {
-    if (geteuid() != 0 ||
-        run(NULL, &(char *){ NULL }, "mount -t tmpfs -o size=128k none %s/w 2>&1", home))
+    if (geteuid() != 0 || run(NULL, NULL, "mount -t tmpfs -o size=128k none %s/w 2>&1", home))
         return; /* no mounts here: ulimit above stands for it */
     refuse(4, "No space left", EXPORT);
     sh("umount $H/w");
