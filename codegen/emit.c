@@ -126,9 +126,15 @@ static int find_kinds(layer_kinds *k, sc_pool *pool, const sc_graph *g, sc_error
     return SC_OK;
 }
 
+/* Field of the weights, and the function's name but for its number; field of the biases; buffers of
+ * the model and their strides. */
+typedef struct {
+    const char *field, *bias_field, *x, *x_stride, *y, *y_stride;
+} linear_role;
+
 /* A function per distinct linear: qkv_proj0, qkv_proj1, … in order of first use. */
 typedef struct {
-    const char *role; /* "qkv_proj": the function's name but for its number */
+    const linear_role *role;
     int64_t in, out;
     bool bias, gated, add;
     sc_activation act;
@@ -144,18 +150,24 @@ static const char *linear_name(scope *top, linear_set *set, const sc_plan *plan,
     int number_of_role = 0;
     for (int i = 0; i < set->count; i++) {
         if (!memcmp(&set->shape[i], &shape, sizeof shape))
-            return sc_pool_printf(top->pool, "%s%d", shape.role, number_of_role);
+            return sc_pool_printf(top->pool, "%s%d", shape.role->field, number_of_role);
         number_of_role += set->shape[i].role == shape.role;
     }
     if (set->count == 64) {
         top->rc = SC_EINPUT;
         return NULL;
     }
-    const char *name = sc_pool_printf(top->pool, "%s%d", shape.role, number_of_role);
+    const char *name = sc_pool_printf(top->pool, "%s%d", shape.role->field, number_of_role);
     set->shape[set->count++] = shape;
     const int64_t lanes = plan->panel / 2, unit = shape.gated ? lanes : plan->panel;
     scope s = item(top, "linears");
     text(&s, "fn", name);
+    text(&s, "field", shape.role->field);
+    text(&s, "bias_field", shape.role->bias_field);
+    text(&s, "x", shape.role->x);
+    text(&s, "x_stride", shape.role->x_stride);
+    text(&s, "y", shape.role->y);
+    text(&s, "y_stride", shape.role->y_stride);
     text(&s, "what", what);
     number(&s, "in", shape.in);
     number(&s, "depth", plan->pairs ? (shape.in + 1) / 2 * 2 : shape.in);
@@ -166,6 +178,7 @@ static const char *linear_name(scope *top, linear_set *set, const sc_plan *plan,
     flag(&s, "bias", shape.bias);
     flag(&s, "gated", shape.gated);
     flag(&s, "plain", !shape.gated);
+    text(&s, "y_ctype", shape.gated ? "operand" : "float");
     flag(&s, "add", shape.add);
     text(&s, "act", "vec_silu");
     if (s.rc)
@@ -173,11 +186,17 @@ static const char *linear_name(scope *top, linear_set *set, const sc_plan *plan,
     return name;
 }
 
-/* Roles are compared by address: these are the only ones. */
-static const char qkv_role[] = "qkv_proj", o_role[] = "o_proj", gate_up_role[] = "gate_up_proj",
-                  down_role[] = "down_proj";
+/* What a linear reads and writes. Roles are compared by address: these are the only ones. */
+static const linear_role qkv_role = { "qkv_proj",      "qkv_bias", "normed",
+                                      "HIDDEN_STRIDE", "qkv",      "QKV_STRIDE" },
+                         o_role = { "o_proj",          "o_bias", "attended",
+                                    "ATTENDED_STRIDE", "x",      "HIDDEN_STRIDE" },
+                         gate_up_role = { "gate_up_proj",  "gate_up_bias", "normed",
+                                          "HIDDEN_STRIDE", "ffn",          "FFN_STRIDE" },
+                         down_role = { "down_proj",  "down_bias", "ffn",
+                                       "FFN_STRIDE", "x",         "HIDDEN_STRIDE" };
 
-static linear_shape shape_of(const char *role, int64_t in, int64_t out, bool bias) {
+static linear_shape shape_of(const linear_role *role, int64_t in, int64_t out, bool bias) {
     linear_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.role = role;
@@ -218,13 +237,11 @@ static void emit_attention(scope *top, scope *op, linear_set *set, const sc_plan
     const bool bias = a->q_proj.bias || a->k_proj.bias || a->v_proj.bias;
     text(op, "qkv_fn",
          linear_name(top, set, plan, "q_proj, k_proj and v_proj in one",
-                     shape_of(qkv_role, a->q_proj.in, a->q_proj.out + a->k_proj.out + a->v_proj.out,
-                              bias)));
-    flag(op, "qkv_bias", bias);
-    linear_shape o = shape_of(o_role, a->o_proj.in, a->o_proj.out, a->o_proj.bias != NULL);
+                     shape_of(&qkv_role, a->q_proj.in,
+                              a->q_proj.out + a->k_proj.out + a->v_proj.out, bias)));
+    linear_shape o = shape_of(&o_role, a->o_proj.in, a->o_proj.out, a->o_proj.bias != NULL);
     o.add = true;
     text(op, "o_fn", linear_name(top, set, plan, "o_proj, added to the residual stream", o));
-    flag(op, "o_bias", a->o_proj.bias != NULL);
     if (s.rc)
         top->rc = s.rc;
 }
@@ -232,17 +249,15 @@ static void emit_attention(scope *top, scope *op, linear_set *set, const sc_plan
 static void emit_gated(scope *top, scope *op, linear_set *set, const sc_plan *plan,
                        const sc_gated_mlp *m) {
     const bool bias = m->gate_proj.bias || m->up_proj.bias;
-    linear_shape gate_up = shape_of(gate_up_role, m->gate_proj.in, m->ffn, bias);
+    linear_shape gate_up = shape_of(&gate_up_role, m->gate_proj.in, m->ffn, bias);
     gate_up.gated = true;
     gate_up.act = m->act;
     linear_shape down =
-        shape_of(down_role, m->down_proj.in, m->down_proj.out, m->down_proj.bias != NULL);
+        shape_of(&down_role, m->down_proj.in, m->down_proj.out, m->down_proj.bias != NULL);
     down.add = true;
     text(op, "gate_up_fn", linear_name(top, set, plan, "act(gate_proj) * up_proj", gate_up));
-    flag(op, "gate_up_bias", bias);
     text(op, "down_fn",
          linear_name(top, set, plan, "down_proj, added to the residual stream", down));
-    flag(op, "down_bias", down.bias);
 }
 
 static void emit_kind(scope *top, linear_set *set, const sc_plan *plan, const layer_kinds *kinds,

@@ -21,7 +21,7 @@
 
 #define API __attribute__((visibility("default")))
 
-typedef {{weight_ctype}} weight; /* one packed weight: {{dtype}} */
+typedef {{weight_ctype}} weight;   /* one packed weight: {{dtype}} */
 typedef {{operand_ctype}} operand; /* what weights are multiplied with */
 
 /* Rows of scratch are padded to whole panels, and by a cache line so that rows do not collide. */
@@ -68,16 +68,16 @@ struct sc_model {
     sc_weights *file;
     sc_threads *threads;
     {{name}}_weights weights;
-    float *x;        /* [ROWS, HIDDEN_STRIDE] residual stream */
-    operand *normed; /* [ROWS, HIDDEN_STRIDE] */
-    float *qkv;      /* [ROWS, QKV_STRIDE] */
-    operand *attended; /* [ROWS, ATTENDED_STRIDE] */
-    operand *ffn;    /* [ROWS, FFN_STRIDE] */
-    kv *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
+    float *x;                     /* [ROWS, HIDDEN_STRIDE] residual stream */
+    operand *normed;              /* [ROWS, HIDDEN_STRIDE] */
+    float *qkv;                   /* [ROWS, QKV_STRIDE] */
+    operand *attended;            /* [ROWS, ATTENDED_STRIDE] */
+    operand *ffn;                 /* [ROWS, FFN_STRIDE] */
+    kv *step_keys, *step_values;  /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{#ropes}}
     float *cos{{id}}, *sin{{id}}; /* [ROWS, ROPE{{id}}_PAIRS] */
 {{/ropes}}
-    thread_scratch *scratch; /* one per thread */
+    thread_scratch *scratch;      /* one per thread */
 };
 
 /* One pass: tokens of every row of the batch, from position seen on. */
@@ -88,7 +88,7 @@ typedef struct {
     const int32_t *ids; /* [batch, ids_stride], the pass's first token first */
     int64_t ids_stride;
     int64_t seen, tokens, rows;
-    float *logits; /* NULL: none are wanted of this pass */
+    float *logits;         /* NULL: none are wanted of this pass */
     int64_t logits_stride; /* floats from one row of the batch to the next */
     bool all;
     int threads;
@@ -115,9 +115,11 @@ static void norm_row(const float *x, const float *restrict w, int64_t width, flo
 }
 
 static void norm_rows(const step *s, int thread, const float *w, float eps) {
-    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads; row++) {
+    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads;
+         row++) {
 {{^pairs}}
-        norm_row(s->model->x + row * HIDDEN_STRIDE, w, HIDDEN, eps, s->model->normed + row * HIDDEN_STRIDE);
+        norm_row(s->model->x + row * HIDDEN_STRIDE, w, HIDDEN, eps,
+                 s->model->normed + row * HIDDEN_STRIDE);
 {{/pairs}}
 {{#pairs}}
         float *normed = s->model->scratch[thread].normed;
@@ -166,7 +168,8 @@ static void transpose_keys(thread_scratch *a, int64_t dim) {
 }
 
 /* Folds one block's scores of a query, keys oldest … newest of it, into its running softmax. */
-static inline void softmax_block(thread_scratch *a, int64_t q, vec score[2], int64_t oldest, int64_t newest) {
+static inline void softmax_block(thread_scratch *a, int64_t q, vec score[2], int64_t oldest,
+                                 int64_t newest) {
     float s[SC_PANEL];
     vec_store(s, score[0]);
     vec_store(s + SC_LANES, score[1]);
@@ -209,17 +212,20 @@ static void head(const step *s, int thread) {
          panel < HEAD_PANELS * (int64_t)(thread + 1) / s->threads; panel++) {
         const size_t width = (size_t)least(SC_PANEL, VOCAB - panel * SC_PANEL) * sizeof(float);
         panel_times_rows(sum, s->weights->lm_head + panel * HIDDEN_DEPTH * SC_PANEL,
-                         s->model->normed + skip * HIDDEN_STRIDE, stride * HIDDEN_STRIDE, HIDDEN_DEPTH, rows);
+                         s->model->normed + skip * HIDDEN_STRIDE, stride * HIDDEN_STRIDE,
+                         HIDDEN_DEPTH, rows);
         for (int64_t row = 0; row < rows; row++) {
             const int64_t b = s->all ? row / s->tokens : row, token = s->all ? row % s->tokens : 0;
-            memcpy(s->logits + b * s->logits_stride + token * VOCAB + panel * SC_PANEL, sum[row], width);
+            memcpy(s->logits + b * s->logits_stride + token * VOCAB + panel * SC_PANEL, sum[row],
+                   width);
         }
     }
 }
 
 /* The token's row of embed_tokens, and the angles of its position. Padding takes token 0. */
 static void embed(const step *s, int thread) {
-    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads; row++) {
+    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads;
+         row++) {
         const int64_t batch = row / s->tokens, token = row % s->tokens;
         const int64_t pos = s->seen + token - s->cache->padding[batch];
         const int64_t id = pos < 0 ? 0 : s->ids[batch * s->ids_stride + token];
@@ -243,8 +249,10 @@ static void embed(const step *s, int thread) {
 {{#ropes}}
         for (int64_t i = 0; i < ROPE{{id}}_PAIRS; i++) {
             const float angle = (float)pos * rope{{id}}_inv_freq[i];
-            s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] = cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
-            s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] = sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+            s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] =
+                cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+            s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] =
+                sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
         }
 {{/ropes}}
     }
@@ -254,27 +262,27 @@ static void embed(const step *s, int thread) {
 /* {{layer_list}}. */
 static void layer{{id}}(const step *s, int thread, int layer) {
     const {{name}}_layer_weights *w = &s->weights->layer[layer];
-    {{name}}_model *m = s->model;
+    sc_threads *threads = s->model->threads;
 {{#ops}}
 {{#norm}}
     norm_rows(s, thread, w->{{field}}, {{eps}});
-    sc_threads_barrier(m->threads);
+    sc_threads_barrier(threads);
 {{/norm}}
 {{#attention}}
-    {{qkv_fn}}(s, thread, w->qkv_proj{{#qkv_bias}}, w->qkv_bias{{/qkv_bias}}, m->normed, HIDDEN_STRIDE, m->qkv, QKV_STRIDE);
-    sc_threads_barrier(m->threads);
+    {{qkv_fn}}(s, thread, w);
+    sc_threads_barrier(threads);
     keep{{attention_id}}(s, thread, layer);
-    sc_threads_barrier(m->threads);
+    sc_threads_barrier(threads);
     attention{{attention_id}}(s, thread, layer);
-    sc_threads_barrier(m->threads);
-    {{o_fn}}(s, thread, w->o_proj{{#o_bias}}, w->o_bias{{/o_bias}}, m->attended, ATTENDED_STRIDE, m->x, HIDDEN_STRIDE);
-    sc_threads_barrier(m->threads);
+    sc_threads_barrier(threads);
+    {{o_fn}}(s, thread, w);
+    sc_threads_barrier(threads);
 {{/attention}}
 {{#gated_mlp}}
-    {{gate_up_fn}}(s, thread, w->gate_up_proj{{#gate_up_bias}}, w->gate_up_bias{{/gate_up_bias}}, m->normed, HIDDEN_STRIDE, m->ffn, FFN_STRIDE);
-    sc_threads_barrier(m->threads);
-    {{down_fn}}(s, thread, w->down_proj{{#down_bias}}, w->down_bias{{/down_bias}}, m->ffn, FFN_STRIDE, m->x, HIDDEN_STRIDE);
-    sc_threads_barrier(m->threads);
+    {{gate_up_fn}}(s, thread, w);
+    sc_threads_barrier(threads);
+    {{down_fn}}(s, thread, w);
+    sc_threads_barrier(threads);
 {{/gated_mlp}}
 {{/ops}}
 }
@@ -338,14 +346,15 @@ static {{name}}_model *make_model(sc_weights *file, sc_threads *threads, sc_erro
     return m;
 }
 
-API int {{name}}_model_open({{name}}_model **model, const char *weights_path, const sc_options *options,
-                        sc_error *err) {
+API int {{name}}_model_open({{name}}_model **model, const char *weights_path,
+                            const sc_options *options, sc_error *err) {
     const sc_options choice = options ? *options : (sc_options){ 0 };
     sc_threads *threads = NULL;
     sc_weights *file = NULL;
     int rc = sc_cpu_check("{{arch}}", err);
     if (!rc)
-        rc = sc_weights_open(&file, weights_path, {{name}}_weights_layout, {{name}}_weights_bytes, choice.check, err);
+        rc = sc_weights_open(&file, weights_path, {{name}}_weights_layout, {{name}}_weights_bytes,
+                             choice.check, err);
     if (!rc)
         rc = sc_threads_create(&threads, choice.threads, err);
     {{name}}_model *m = rc ? NULL : make_model(file, threads, err);
@@ -371,29 +380,39 @@ static int check_call(const {{name}}_cache *cache, const int32_t *tokens, int n,
         return sc_fail(err, SC_EUSAGE, "{{name}}: forward of %d tokens", n);
     for (int layer = 1; layer < LAYERS; layer++)
         if (cache->seen[layer] != cache->seen[0])
-            return sc_fail(err, SC_ESTATE, "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)",
-                           layer, (long long)cache->seen[0], (long long)cache->seen[layer]);
+            return sc_fail(
+                err, SC_ESTATE,
+                "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)", layer,
+                (long long)cache->seen[0], (long long)cache->seen[layer]);
     for (int layer = 0; layer < LAYERS; layer++) {
         const int rc = {{name}}_cache_room(cache, layer, n, err);
         if (rc)
             return rc;
     }
     for (int64_t i = 0; i < (int64_t)BATCH * n; i++)
-        if ((tokens[i] < 0 || tokens[i] >= VOCAB) && cache->seen[0] + i % n >= cache->padding[i / n])
-            return sc_fail(err, SC_EUSAGE, "{{name}}: token id %d at %lld of row %lld is none of 0 … %d",
+        if ((tokens[i] < 0 || tokens[i] >= VOCAB) &&
+            cache->seen[0] + i % n >= cache->padding[i / n])
+            return sc_fail(err, SC_EUSAGE,
+                           "{{name}}: token id %d at %lld of row %lld is none of 0 … %d",
                            (int)tokens[i], (long long)(i % n), (long long)(i / n), VOCAB - 1);
     return SC_OK;
 }
 
-API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens, int n,
-                           float *logits, unsigned flags, sc_error *err) {
+API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens,
+                               int n, float *logits, unsigned flags, sc_error *err) {
     const int rc = check_call(cache, tokens, n, err);
     if (rc)
         return rc;
     const bool all = flags & SC_ALL_LOGITS;
     for (int64_t done = 0; done < n;) {
-        step s = { .model = model, .cache = cache, .weights = &model->weights, .ids = tokens + done,
-                   .ids_stride = n, .seen = cache->seen[0], .tokens = least(BLOCK, n - done), .all = all,
+        step s = { .model = model,
+                   .cache = cache,
+                   .weights = &model->weights,
+                   .ids = tokens + done,
+                   .ids_stride = n,
+                   .seen = cache->seen[0],
+                   .tokens = least(BLOCK, n - done),
+                   .all = all,
                    .threads = sc_threads_count(model->threads) };
         s.rows = BATCH * s.tokens;
         if (logits && all)

@@ -1,29 +1,37 @@
 /* {{what}}: y = W x, W [{{out}}, {{in}}] {{dtype}} in panels of {{panel}} outputs. */
 enum { {{fn}}_DEPTH = {{depth}}, {{fn}}_PANELS = {{panels}} };
 
-static inline void {{fn}}_end(vec sum[2], int64_t panel{{#bias}}, const float *restrict bias{{/bias}}, {{#gated}}operand{{/gated}}{{#plain}}float{{/plain}} *restrict y) {
+/* What becomes of one row's sums of one panel. */
+static inline void {{fn}}_end(vec sum[2], int64_t panel, const {{name}}_layer_weights *w,
+                              {{y_ctype}} *restrict y) {
+{{#bias}}
+    for (int half = 0; half < 2; half++)
+        sum[half] += vec_load(w->{{bias_field}} + panel * SC_PANEL + half * SC_LANES);
+{{/bias}}
+{{^bias}}
+    (void)w;
+{{/bias}}
 {{#gated}}
     /* A panel holds {{half}} rows of gate_proj, then the same rows of up_proj. */
-    const vec gate = sum[0]{{#bias}} + vec_load(bias + panel * SC_PANEL){{/bias}};
-    const vec up = sum[1]{{#bias}} + vec_load(bias + panel * SC_PANEL + SC_LANES){{/bias}};
-    store_operand(y + panel * SC_LANES, {{act}}(gate) * up);
+    store_operand(y + panel * SC_LANES, {{act}}(sum[0]) * sum[1]);
 {{/gated}}
 {{#plain}}
-    float *out = y + panel * SC_PANEL;
-    for (int half = 0; half < 2; half++)
-        vec_store(out + half * SC_LANES, {{#add}}vec_load(out + half * SC_LANES) + {{/add}}sum[half]{{#bias}} + vec_load(bias + panel * SC_PANEL + half * SC_LANES){{/bias}});
+    y += panel * SC_PANEL;
+    for (int half = 0; half < 2; half++, y += SC_LANES)
+        vec_store(y, sum[half]{{#add}} + vec_load(y){{/add}});
 {{/plain}}
 }
 
-static void {{fn}}(const step *s, int thread, const weight *restrict w{{#bias}}, const float *restrict bias{{/bias}},
-                   const operand *restrict x, int64_t x_stride, {{#gated}}operand{{/gated}}{{#plain}}float{{/plain}} *restrict y, int64_t y_stride) {
+static void {{fn}}(const step *s, int thread, const {{name}}_layer_weights *w) {
     const int64_t first = {{fn}}_PANELS * (int64_t)thread / s->threads;
     const int64_t last = {{fn}}_PANELS * (int64_t)(thread + 1) / s->threads;
-    vec(*sum)[2] = s->model->scratch[thread].panel;
+    {{name}}_model *m = s->model;
+    vec(*sum)[2] = m->scratch[thread].panel;
     for (int64_t panel = first; panel < last; panel++) {
-        panel_times_rows(sum, w + panel * {{fn}}_DEPTH * SC_PANEL, x, x_stride, {{fn}}_DEPTH, s->rows);
+        const weight *panel_w = w->{{field}} + panel * {{fn}}_DEPTH * SC_PANEL;
+        panel_times_rows(sum, panel_w, m->{{x}}, {{x_stride}}, {{fn}}_DEPTH, s->rows);
         for (int64_t row = 0; row < s->rows; row++)
-            {{fn}}_end(sum[row], panel{{#bias}}, bias{{/bias}}, y + row * y_stride);
+            {{fn}}_end(sum[row], panel, w, m->{{y}} + row * {{y_stride}});
     }
 }
 

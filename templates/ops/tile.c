@@ -9,7 +9,7 @@ static inline float weight_float(weight w) { return {{weight_to_float}}; }
 
 #define TILE(name, type, load, ROW_COUNT)                                                          \
     static inline __attribute__((always_inline)) void name(                                        \
-        vec (*sum)[2], const type *restrict w, int64_t w_stride, const float *restrict x,          \
+        vec(*sum)[2], const type *restrict w, int64_t w_stride, const float *restrict x,           \
         int64_t x_stride, int64_t k) {                                                             \
         vec low[ROW_COUNT], high[ROW_COUNT];                                                       \
         SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                            \
@@ -41,10 +41,11 @@ TILE(tile_2, weight, weight_vec, 2)
 TILE(tile_4, weight, weight_vec, 4)
 {{/pairs}}
 {{#pairs}}
-/* The same on pairs of bfloat16: one instruction adds two products, in rising order of the pairs. */
+/* The same on pairs of bfloat16: one instruction adds two products, in rising order of the pairs.
+ */
 #define TILE_PAIRS(name, ROW_COUNT)                                                                \
     static inline __attribute__((always_inline)) void name(                                        \
-        vec (*sum)[2], const weight *restrict w, int64_t w_stride, const operand *restrict x,      \
+        vec(*sum)[2], const weight *restrict w, int64_t w_stride, const operand *restrict x,       \
         int64_t x_stride, int64_t k) {                                                             \
         vec low[ROW_COUNT], high[ROW_COUNT];                                                       \
         SC_UNROLL for (int r = 0; r < ROW_COUNT; r++) {                                            \
@@ -80,11 +81,12 @@ TILE(tile_f32_1, float, vec_load, 1)
 TILE(tile_f32_2, float, vec_load, 2)
 
 /*
- * One panel times any number of rows. Weights are taken {{k_chunk}} at a time, so that they stay in the
- * first cache while all rows pass; a sum goes on where the piece before left it.
+ * One panel times any number of rows. Weights are taken {{k_chunk}} at a time, so that they stay in
+ * the first cache while all rows pass; a sum goes on where the piece before left it.
  */
-static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weight *restrict w, const operand *restrict x,
-                                                       int64_t x_stride, int64_t k, int64_t rows) {
+static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weight *restrict w,
+                                                       const operand *restrict x, int64_t x_stride,
+                                                       int64_t k, int64_t rows) {
     enum { PIECE = {{k_chunk}} };
     for (int64_t row = 0; row < rows; row++)
         sum[row][0] = sum[row][1] = (vec){ 0 };
@@ -106,8 +108,9 @@ static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weig
 }
 
 /* The same for float weights of any stride, onto what is in sum. */
-static inline __attribute__((always_inline)) int tile_f32_run(vec (*sum)[2], const float *w, int64_t w_stride,
-                               const float *x, int64_t x_stride, int64_t k, int n) {
+static inline __attribute__((always_inline)) int tile_f32_run(vec (*sum)[2], const float *w,
+                                                              int64_t w_stride, const float *x,
+                                                              int64_t x_stride, int64_t k, int n) {
     if (n == SC_TILE)
         tile_f32_full(sum, w, w_stride, x, x_stride, k);
     else {
