@@ -195,6 +195,16 @@ static inline void softmax_block(thread_scratch *a, int64_t q, vec score[2], int
     a->top[q] = new_top;
 }
 
+/* Adds the block's values, by the weights that softmax_block left, to dimensions d … of SC_TILE sums. */
+static void weigh_values(thread_scratch *a, int64_t q, int64_t d, int64_t queries) {
+    vec part[SC_TILE][2];
+    const int rows = tile_f32_onto(part, &a->value[0][d], ATTENTION_DIM, a->weight[q], SC_PANEL,
+                                   SC_PANEL, queries, &a->sum[q][d], ATTENTION_DIM, a->shrink + q);
+    for (int r = 0; r < rows; r++)
+        for (int half = 0; half < 2; half++)
+            vec_store(&a->sum[q + r][d + half * SC_LANES], part[r][half]);
+}
+
 {{#linears}}
 {{> ops/linear.c}}
 {{/linears}}
