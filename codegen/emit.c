@@ -268,7 +268,6 @@ static void emit_kind(scope *top, linear_set *set, const sc_plan *plan, const la
     scope k = item(top, "kinds");
     number(&k, "id", kind);
     text(&k, "layer_list", list);
-    int norms = 0;
     for (int i = 0; i < layer->ops && !top->rc; i++) {
         const sc_op *op = &layer->op[i];
         if (op->kind == SC_OP_RESIDUAL)
@@ -281,7 +280,7 @@ static void emit_kind(scope *top, linear_set *set, const sc_plan *plan, const la
                 flag(&ops, names[n], false);
         scope body = item(&ops, names[which]);
         if (which == 0) {
-            text(&body, "field", sc_pool_printf(top->pool, "norm%d", norms++));
+            text(&body, "field", sc_plan_norm_field(top->pool, op->norm.weight));
             real(&body, "eps", op->norm.eps);
         } else if (which == 1)
             emit_attention(top, &body, set, plan, &op->attention, kind, plan->layer[index].shape,
@@ -401,7 +400,7 @@ static void emit_weights(scope *top, const sc_plan *plan) {
         const char *names = "";
         for (int k = 0; k < p->parts; k++)
             if (p->part[k].tensor)
-                names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ", " : "",
+                names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ",\n     * " : "",
                                        p->part[k].tensor);
         text(&s, "names", names);
         if (s.rc)
@@ -473,7 +472,10 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     if (rc)
         return rc;
     for (int i = 0; i < 32; i++)
-        snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), "%s0x%.2s", i ? ", " : "",
+        snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), "%s0x%.2s",
+                 !i      ? ""
+                 : i % 8 ? ", "
+                         : ",\n    ",
                  hex + 2 * i);
     scope s = { pool, sc_values_make(pool), SC_OK };
     if (!s.values)

@@ -217,14 +217,20 @@ static int add_linears(sc_plan *plan, int layer, const char *weight_field, const
     return rc || !any ? rc : add_packed(plan, b, err);
 }
 
-/* Norms of a layer are named after their place: norm0 before attention, norm1 before the MLP. */
+const char *sc_plan_norm_field(sc_pool *pool, const char *weight) {
+    const char *end = strrchr(weight, '.'), *begin = end;
+    while (begin && begin > weight && begin[-1] != '.')
+        begin--;
+    return end ? sc_pool_printf(pool, "%.*s", (int)(end - begin), begin) : weight;
+}
+
 static int plan_layer_weights(sc_plan *plan, sc_pool *pool, int index, sc_error *err) {
     const sc_layer *layer = &plan->graph->layer[index];
-    int norms = 0, rc = SC_OK;
+    int rc = SC_OK;
     for (int i = 0; i < layer->ops && !rc; i++) {
         const sc_op *op = &layer->op[i];
         if (op->kind == SC_OP_NORM) {
-            const char *field = sc_pool_printf(pool, "norm%d", norms++);
+            const char *field = sc_plan_norm_field(pool, op->norm.weight);
             rc = field ? add_floats(plan, index, field, &op->norm, err)
                        : sc_oom(err, "planning weights");
         } else if (op->kind == SC_OP_ATTENTION) {

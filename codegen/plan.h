@@ -119,6 +119,9 @@ void sc_plan_print_json(FILE *out, const sc_plan *plan);
 /* "4 B", "1.5 KiB", "2 MiB": exact to a tenth, locale-free. */
 const char *sc_bytes_text(char text[32], unsigned long long bytes);
 
+/* "input_layernorm" of "model.layers.0.input_layernorm.weight": a norm's name in the casting. */
+const char *sc_plan_norm_field(sc_pool *pool, const char *weight);
+
 const char *sc_dtype_name(sc_dtype dtype); /* "float32", "bfloat16", … */
 
 #endif

@@ -350,7 +350,9 @@ typedef struct {
     uint64_t checksum; /* of the fields above and all that follows */
 } saved_header;
 
-static const unsigned char layout_id[32] = { {{layout_bytes}} };
+static const unsigned char layout_id[32] = {
+    {{layout_bytes}}
+};
 
 /* Calls visit on every stored run of bytes, in the file's order. */
 static int each_run(const {{name}}_cache *cache, const int64_t *seen,

@@ -3,12 +3,15 @@
 
 #include <string.h>
 
-const unsigned char {{name}}_weights_layout[32] = { {{layout_bytes}} };
+const unsigned char {{name}}_weights_layout[32] = {
+    {{layout_bytes}}
+};
 const uint64_t {{name}}_weights_bytes = {{weights_bytes}};
 
 void {{name}}_weights_find({{name}}_weights *weights, const sc_weights *file) {
     memset(weights, 0, sizeof *weights);
 {{#tensors}}
-    weights->{{place}} = sc_weights_at(file, {{offset}}); /* {{names}} */
+    /* {{names}} */
+    weights->{{place}} = sc_weights_at(file, {{offset}});
 {{/tensors}}
 }
