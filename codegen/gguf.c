@@ -906,8 +906,10 @@ static int put_bos(const reader *r, cJSON *top, const char *pre) {
     cJSON *sequence = single && second ? cJSON_AddObjectToObject(second, "Sequence") : NULL;
     cJSON *ids = token ? cJSON_AddArrayToObject(token, "ids") : NULL;
     cJSON *id = ids ? cJSON_CreateNumber((double)bos) : NULL;
-    if (!id || !special || !sequence || !cJSON_AddStringToObject(post, "type", "TemplateProcessing") ||
-        !cJSON_AddStringToObject(special, "id", "bos") || !cJSON_AddStringToObject(sequence, "id", "A")) {
+    if (!id || !special || !sequence ||
+        !cJSON_AddStringToObject(post, "type", "TemplateProcessing") ||
+        !cJSON_AddStringToObject(special, "id", "bos") ||
+        !cJSON_AddStringToObject(sequence, "id", "A")) {
         cJSON_Delete(id);
         return no_memory(r);
     }

@@ -38,8 +38,8 @@ typedef struct {
 typedef struct {
     const char *rope_type; /* "default", "linear", "llama3": for print */
     double rope_theta;
-    int64_t rotary_dim;    /* 2 * pairs; equals head_dim unless partial */
-    const float *inv_freq; /* [rotary_dim / 2], scaling applied */
+    int64_t rotary_dim;     /* 2 * pairs; equals head_dim unless partial */
+    const float *inv_freq;  /* [rotary_dim / 2], scaling applied */
     float attention_factor; /* multiplies cos and sin */
 } sc_rope;
 

@@ -2,8 +2,8 @@
  * json.h - JSON files read strictly, through cJSON.
  *
  * cJSON alone is lenient; here is refused: nesting deeper than 64, a file over the caller's limit,
- * duplicate keys in one object, embedded NUL, bytes after the value, invalid UTF-8. Infinity and NaN
- * (published configs hold them) read as numbers. Look-up is case-sensitive.
+ * duplicate keys in one object, embedded NUL, bytes after the value, invalid UTF-8. Infinity and
+ * NaN (published configs hold them) read as numbers. Look-up is case-sensitive.
  */
 #ifndef SC_JSON_H
 #define SC_JSON_H
@@ -15,7 +15,8 @@
 
 #include "../runtime/error.h"
 
-/* Reads path whole; *json is freed by the caller with cJSON_Delete. SC_EINPUT names file, line and reason. */
+/* Reads path whole; *json is freed by the caller with cJSON_Delete. SC_EINPUT names file, line and
+ * reason. */
 int sc_json_read(cJSON **json, const char *path, size_t max_bytes, sc_error *err);
 /* The same from memory; name stands for the file in messages. */
 int sc_json_parse(cJSON **json, const char *name, const char *text, size_t bytes, sc_error *err);

@@ -14,7 +14,14 @@
 #include "pool.h"
 
 typedef enum {
-    SC_F32, SC_F16, SC_BF16, SC_Q8_0, SC_Q4_0, SC_Q4_1, SC_Q5_0, SC_Q5_1,
+    SC_F32,
+    SC_F16,
+    SC_BF16,
+    SC_Q8_0,
+    SC_Q4_0,
+    SC_Q4_1,
+    SC_Q5_0,
+    SC_Q5_1,
     SC_DTYPE_OTHER /* known to the file format, not readable as a weight (I64, BOOL, Q4_K, …) */
 } sc_dtype;
 
@@ -30,17 +37,17 @@ typedef struct {
     uint64_t offset; /* of its first byte, from the start of the file */
     uint64_t bytes;
     int fd;
-    /* GGUF's llama stores q_proj and k_proj with each head's rows interleaved; rows are read back in
-     * the checkpoint's order when this is the number of heads (0: as stored). */
+    /* GGUF's llama stores q_proj and k_proj with each head's rows interleaved; rows are read back
+     * in the checkpoint's order when this is the number of heads (0: as stored). */
     int64_t interleaved_heads;
 } sc_tensor;
 
 typedef struct {
-    const char *path;   /* of the folder or file, for messages */
+    const char *path; /* of the folder or file, for messages */
     int count;
-    sc_tensor *tensor;  /* sorted by name (strcmp) */
+    sc_tensor *tensor; /* sorted by name (strcmp) */
     int files;
-    int *fd;            /* open descriptors */
+    int *fd; /* open descriptors */
 } sc_tensors;
 
 /* NULL when there is none of that name. */

@@ -73,9 +73,7 @@ typedef struct {
     bool holes;           /* ids without a token are allowed: GGUF's unused ones */
 } packer;
 
-static int no_memory(packer *p) {
-    return sc_fail(p->err, SC_EENV, "%s: out of memory", p->file);
-}
+static int no_memory(packer *p) { return sc_fail(p->err, SC_EENV, "%s: out of memory", p->file); }
 
 static int wrong(packer *p, const char *key, const char *what) {
     return sc_fail(p->err, SC_EINPUT, "%s: %s: %s (take the model's published tokenizer.json)",
@@ -229,8 +227,10 @@ static int size_tokens(packer *p, const cJSON *vocab, const cJSON *added) {
 }
 
 static int twice(packer *p, const char *key, uint32_t id) {
-    return sc_fail(p->err, SC_EINPUT, "%s: %s: id %u stands for two tokens (take the model's "
-                   "published tokenizer.json)", p->file, key, id);
+    return sc_fail(p->err, SC_EINPUT,
+                   "%s: %s: id %u stands for two tokens (take the model's "
+                   "published tokenizer.json)",
+                   p->file, key, id);
 }
 
 static int read_vocab(packer *p, const cJSON *vocab) {
@@ -300,8 +300,10 @@ static int read_added(packer *p, const cJSON *added) {
         else if (p->holes)
             p->token[id].flags = SC_TOKEN_SPECIAL; /* no bytes, nothing to print */
         else
-            return sc_fail(p->err, SC_EINPUT, "%s: model.vocab: no token has id %d (ids must be "
-                           "dense)", p->file, (int)id);
+            return sc_fail(p->err, SC_EINPUT,
+                           "%s: model.vocab: no token has id %d (ids must be "
+                           "dense)",
+                           p->file, (int)id);
     return 0;
 }
 
@@ -362,9 +364,10 @@ static int make_words(packer *p) {
 /* ---- merges ---- */
 
 static int no_such_token(packer *p, uint32_t rank, const char *token) {
-    return sc_fail(p->err, SC_EINPUT, "%s: model.merges[%u]: \"%.64s\" is not in model.vocab (take "
-                   "the model's published tokenizer.json)", p->file, rank,
-                   sc_json_printable(token));
+    return sc_fail(p->err, SC_EINPUT,
+                   "%s: model.merges[%u]: \"%.64s\" is not in model.vocab (take "
+                   "the model's published tokenizer.json)",
+                   p->file, rank, sc_json_printable(token));
 }
 
 static void put_merge(packer *p, const sc_merge_record *m) {
@@ -408,8 +411,10 @@ static char *copy_pair(packer *p, const cJSON *item, uint32_t rank, size_t *left
         *left_length = strlen(left);
     }
     if (!right || *left_length == 0 || !*right) {
-        *rc = sc_fail(p->err, SC_EINPUT, "%s: model.merges[%u]: is no pair of tokens (take the "
-                      "model's published tokenizer.json)", p->file, rank);
+        *rc = sc_fail(p->err, SC_EINPUT,
+                      "%s: model.merges[%u]: is no pair of tokens (take the "
+                      "model's published tokenizer.json)",
+                      p->file, rank);
         return NULL;
     }
     const size_t right_length = strlen(right);
@@ -452,17 +457,20 @@ static int read_merges(packer *p, const cJSON *merges) {
 
 static int read_model(packer *p, const cJSON *tokenizer) {
     const cJSON *model = sc_json_get(tokenizer, "model");
-    const cJSON *vocab = sc_json_get(model, "vocab"), *added = sc_json_get(tokenizer, "added_tokens");
+    const cJSON *vocab = sc_json_get(model, "vocab"),
+                *added = sc_json_get(tokenizer, "added_tokens");
     const char *type = get_string(model, "type");
     if (type && strcmp(type, "BPE") != 0)
-        return unsupported(p, "model.type", type, "only byte-level BPE is; pass ids instead of text");
+        return unsupported(p, "model.type", type,
+                           "only byte-level BPE is; pass ids instead of text");
     if (!cJSON_IsObject(vocab))
         return wrong(p, "model.vocab", "is no object");
     static const char *const empty[] = { "continuing_subword_prefix", "end_of_word_suffix" };
     for (int i = 0; i < 2; i++) {
         const char *value = get_string(model, empty[i]);
         if (value && *value)
-            return unsupported(p, i ? "model.end_of_word_suffix" : "model.continuing_subword_prefix",
+            return unsupported(p,
+                               i ? "model.end_of_word_suffix" : "model.continuing_subword_prefix",
                                value, "only null or \"\"");
     }
     const cJSON *dropout = sc_json_get(model, "dropout");
@@ -493,7 +501,7 @@ static int read_model(packer *p, const cJSON *tokenizer) {
 
 /* What \s means in Oniguruma; PCRE2's own takes U+180E for a space too. */
 #define SPACES                                                                                     \
-    "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"     \
+    "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
     "\\x{3000}"
 
 static int add_string(packer *p, const char *text) {
@@ -621,8 +629,8 @@ static int read_pre_tokenizer(packer *p, const cJSON *pre, bool nested) {
     if (type && strcmp(type, "Split") == 0)
         return read_split(p, pre);
     if (type && strcmp(type, "Digits") == 0)
-        return add_pattern(p, get_bool(pre, "individual_digits", false) ? "\\p{N}" : "\\p{N}+", false,
-                           SC_SPLIT_ISOLATED);
+        return add_pattern(p, get_bool(pre, "individual_digits", false) ? "\\p{N}" : "\\p{N}+",
+                           false, SC_SPLIT_ISOLATED);
     if (type && !nested && strcmp(type, "slipcast_pre") == 0)
         return read_pre_name(p, get_string(pre, "name"));
     if (!type || nested || strcmp(type, "Sequence") != 0)
@@ -653,7 +661,8 @@ static int read_normalizer(packer *p, const cJSON *tokenizer) {
 }
 
 static int add_special(packer *p, const cJSON *template, const char *name, bool after) {
-    const cJSON *ids = sc_json_get(sc_json_get(sc_json_get(template, "special_tokens"), name), "ids");
+    const cJSON *ids =
+        sc_json_get(sc_json_get(sc_json_get(template, "special_tokens"), name), "ids");
     uint32_t *list = after ? p->header.suffix : p->header.prefix;
     uint32_t *count = after ? &p->header.suffix_count : &p->header.prefix_count;
     if (!cJSON_IsArray(ids))
@@ -686,8 +695,9 @@ static int read_template(packer *p, const cJSON *template) {
             continue;
         }
         const int rc = name ? add_special(p, template, name, after)
-                            : wrong(p, "post_processor.single", "has what is no Sequence and no "
-                                                                "SpecialToken");
+                            : wrong(p, "post_processor.single",
+                                    "has what is no Sequence and no "
+                                    "SpecialToken");
         if (rc != 0)
             return rc;
     }
@@ -784,8 +794,10 @@ int sc_tokenizer_pack(unsigned char **image, size_t *bytes, const cJSON *tokeniz
     packer p = { .file = file, .err = err };
     fill_alphabet(&p);
     int rc = cJSON_IsObject(tokenizer) ? read_all(&p, tokenizer)
-                                       : sc_fail(err, SC_EINPUT, "%s: is no object (take the "
-                                                 "model's published tokenizer.json)", file);
+                                       : sc_fail(err, SC_EINPUT,
+                                                 "%s: is no object (take the "
+                                                 "model's published tokenizer.json)",
+                                                 file);
     if (rc == 0)
         rc = write_image(&p, image, bytes);
     free(p.word);

@@ -1,9 +1,9 @@
 /*
  * tokenizer_pack.h - tokenizer.json → the file that runtime/tokenizer.h opens.
  *
- * Read is byte-level BPE as published: pre_tokenizer ByteLevel, Split, Digits or a Sequence of them;
- * normalizer NFC or none; post_processor TemplateProcessing, ByteLevel or a Sequence of them. From
- * GGUF comes pre_tokenizer {"type": "slipcast_pre", "name": X}, X one of llama.cpp's names.
+ * Read is byte-level BPE as published: pre_tokenizer ByteLevel, Split, Digits or a Sequence of
+ * them; normalizer NFC or none; post_processor TemplateProcessing, ByteLevel or a Sequence of them.
+ * From GGUF comes pre_tokenizer {"type": "slipcast_pre", "name": X}, X one of llama.cpp's names.
  * What would change ids and is not done is refused by its key.
  */
 #ifndef SC_TOKENIZER_PACK_H

@@ -14,9 +14,9 @@ typedef struct {
 struct sc_sampler {
     sc_sampling sampling;
     int vocab;
-    uint64_t state;   /* of the generator */
-    choice *choices;  /* [vocab] */
-    uint32_t *seen;   /* [vocab]: the round in which the token's penalty was applied */
+    uint64_t state;  /* of the generator */
+    choice *choices; /* [vocab] */
+    uint32_t *seen;  /* [vocab]: the round in which the token's penalty was applied */
     uint32_t round;
 };
 

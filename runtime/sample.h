@@ -27,7 +27,8 @@ typedef struct sc_sampler sc_sampler;
 /* SC_EUSAGE names the option that is out of its range; SC_EENV: no memory. */
 int sc_sampler_create(sc_sampler **out, const sc_sampling *sampling, int vocab, sc_error *err);
 
-/* logits [vocab] stay as they are; history holds the tokens so far and may be NULL when count is 0. */
+/* logits [vocab] stay as they are; history holds the tokens so far and may be NULL when count is 0.
+ */
 int32_t sc_sampler_next(sc_sampler *sampler, const float *logits, const int32_t *history,
                         int count);
 

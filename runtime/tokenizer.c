@@ -177,8 +177,7 @@ static int load_pcre2(pcre2_table *p, sc_error *err) {
         LOAD(match_context_create, "pcre2_match_context_create_8") &&
         LOAD(match_context_free, "pcre2_match_context_free_8") &&
         LOAD(set_match_limit, "pcre2_set_match_limit_8") && LOAD(match, "pcre2_match_8") &&
-        LOAD(ovector, "pcre2_get_ovector_pointer_8") &&
-        LOAD(message, "pcre2_get_error_message_8"))
+        LOAD(ovector, "pcre2_get_ovector_pointer_8") && LOAD(message, "pcre2_get_error_message_8"))
         return 0;
     return sc_fail(err, SC_EENV,
                    "libpcre2-8.so.0: the tokenizer's patterns need it and it cannot be loaded "
@@ -297,9 +296,8 @@ static int compile_patterns(sc_tokenizer *t, const char *path, sc_error *err) {
     for (uint64_t i = 0; rc == 0 && i < count; i++) {
         int code = 0;
         size_t at = 0;
-        t->code[i] =
-            t->pcre2.compile((const uint8_t *)t->text + t->pattern[i].at, t->pattern[i].bytes,
-                             PCRE2_UCP_UTF, &code, &at, NULL);
+        t->code[i] = t->pcre2.compile((const uint8_t *)t->text + t->pattern[i].at,
+                                      t->pattern[i].bytes, PCRE2_UCP_UTF, &code, &at, NULL);
         if (!t->code[i]) {
             char reason[128] = "";
             t->pcre2.message(code, (uint8_t *)reason, sizeof reason);
@@ -323,8 +321,7 @@ static int compile_patterns(sc_tokenizer *t, const char *path, sc_error *err) {
 static int map_file(sc_tokenizer *t, const char *path, sc_error *err) {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return sc_fail(err, errno == ENOENT ? SC_EINPUT : SC_EENV, "%s: %s", path,
-                       strerror(errno));
+        return sc_fail(err, errno == ENOENT ? SC_EINPUT : SC_EENV, "%s: %s", path, strerror(errno));
     struct stat info;
     int rc = 0;
     if (fstat(file, &info) != 0)
@@ -410,9 +407,7 @@ typedef struct {
     size_t word_room, heap_count;
 } encoder;
 
-static int no_memory(encoder *e) {
-    return sc_fail(e->err, SC_EENV, "tokenizer: out of memory");
-}
+static int no_memory(encoder *e) { return sc_fail(e->err, SC_EENV, "tokenizer: out of memory"); }
 
 static int add_id(encoder *e, uint32_t id) {
     if (e->count == e->room) {
@@ -575,14 +570,16 @@ static int encode_piece(encoder *e, uint32_t step, const char *text, size_t n) {
     size_t at = 0;
     int rc = 0;
     while (rc == 0 && at < n) {
-        const int found = p->match(e->t->code[step], (const uint8_t *)text, n, at,
-                                   PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, e->match_data[step],
-                                   e->match_context);
+        const int found =
+            p->match(e->t->code[step], (const uint8_t *)text, n, at,
+                     PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, e->match_data[step], e->match_context);
         if (found < 0 && found != PCRE2_NOMATCH) {
             char reason[128] = "";
             p->message(found, (uint8_t *)reason, sizeof reason);
-            return sc_fail(e->err, SC_EINPUT, "text: the tokenizer's pattern %d gives up: %s "
-                           "(pass the text in parts)", (int)step, reason);
+            return sc_fail(e->err, SC_EINPUT,
+                           "text: the tokenizer's pattern %d gives up: %s "
+                           "(pass the text in parts)",
+                           (int)step, reason);
         }
         size_t start = n, end = n;
         if (found >= 0) {
@@ -613,7 +610,8 @@ static int encode_plain(encoder *e, const char *text, size_t n) {
     return rc;
 }
 
-/* The length of the white space (Unicode's White_Space) at s, of which n valid bytes remain, or 0. */
+/* The length of the white space (Unicode's White_Space) at s, of which n valid bytes remain, or 0.
+ */
 static size_t space_length(const char *s, size_t n) {
     static const char *const wide[] = {
         "\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\x80", "\xE2\x80\x81",
@@ -715,8 +713,8 @@ static int encode_normalized(encoder *e, const char *text, size_t n) {
                        "libutf8proc.so: this tokenizer needs it for text beyond ASCII and it "
                        "cannot be loaded (install libutf8proc)");
     uint8_t *composed = NULL;
-    const ptrdiff_t bytes = e->t->map((const uint8_t *)text, (ptrdiff_t)n, &composed,
-                                      UTF8PROC_STABLE_COMPOSE);
+    const ptrdiff_t bytes =
+        e->t->map((const uint8_t *)text, (ptrdiff_t)n, &composed, UTF8PROC_STABLE_COMPOSE);
     if (bytes < 0)
         return no_memory(e); /* valid UTF-8 fails for nothing else */
     const int rc = encode_added(e, (const char *)composed, (size_t)bytes, SC_TOKEN_NORMALIZED);
@@ -772,8 +770,9 @@ static int encode_all(encoder *e, const char *text, size_t n, bool add_special) 
 int sc_tokenizer_encode(const sc_tokenizer *t, const char *text, size_t bytes, bool add_special,
                         int32_t **ids, int *count, sc_error *err) {
     if (bytes > TEXT_MAX)
-        return sc_fail(err, SC_EUSAGE, "text: %zu bytes are over the limit of %zu (pass it in parts)",
-                       bytes, TEXT_MAX);
+        return sc_fail(err, SC_EUSAGE,
+                       "text: %zu bytes are over the limit of %zu (pass it in parts)", bytes,
+                       TEXT_MAX);
     encoder e = { .t = t, .err = err };
     char *valid = malloc(3 * bytes + 3);
     int rc = valid ? begin_encoder(&e) : no_memory(&e);

@@ -29,8 +29,8 @@ void sc_tokenizer_close(sc_tokenizer *t);
 
 /*
  * *ids is malloc'd, never NULL, and the caller's to free. Bytes that are no UTF-8 count as U+FFFD.
- * add_special adds what the model wants around a text. SC_EUSAGE: more than 256 MiB of text; SC_EENV:
- * no memory or no utf8proc; SC_EINPUT: a pattern that gives up on this text.
+ * add_special adds what the model wants around a text. SC_EUSAGE: more than 256 MiB of text;
+ * SC_EENV: no memory or no utf8proc; SC_EINPUT: a pattern that gives up on this text.
  */
 int sc_tokenizer_encode(const sc_tokenizer *t, const char *text, size_t bytes, bool add_special,
                         int32_t **ids, int *count, sc_error *err);
@@ -47,7 +47,8 @@ bool sc_tokenizer_is_special(const sc_tokenizer *t, int32_t id);
 /* How many ids there are: 0 … size-1. */
 int32_t sc_tokenizer_size(const sc_tokenizer *t);
 
-/* Bytes of tokens in, whole UTF-8 characters out; what is broken becomes U+FFFD. Starts all zero. */
+/* Bytes of tokens in, whole UTF-8 characters out; what is broken becomes U+FFFD. Starts all zero.
+ */
 typedef struct {
     char bytes[8]; /* the beginning of a character, at most 3 bytes */
     int count;
@@ -69,24 +70,24 @@ size_t sc_utf8_flush(sc_utf8_stream *s, char *out);
 #define SC_TOKENIZER_SPECIALS_MAX 16
 
 enum { /* of the tokenizer */
-    SC_TOKENIZER_NFC = 1,
-    SC_TOKENIZER_IGNORE_MERGES = 2, /* a whole pre-token in the vocabulary is taken as it is */
-    SC_TOKENIZER_PREFIX_SPACE = 4   /* text that begins without a space is given one */
+       SC_TOKENIZER_NFC = 1,
+       SC_TOKENIZER_IGNORE_MERGES = 2, /* a whole pre-token in the vocabulary is taken as it is */
+       SC_TOKENIZER_PREFIX_SPACE = 4   /* text that begins without a space is given one */
 };
 
 enum { /* of a token */
-    SC_TOKEN_SPECIAL = 1,
-    SC_TOKEN_ADDED = 2, /* found in the text before anything else is done with it */
-    SC_TOKEN_LSTRIP = 4,
-    SC_TOKEN_RSTRIP = 8,
-    SC_TOKEN_SINGLE_WORD = 16,
-    SC_TOKEN_NORMALIZED = 32
+       SC_TOKEN_SPECIAL = 1,
+       SC_TOKEN_ADDED = 2, /* found in the text before anything else is done with it */
+       SC_TOKEN_LSTRIP = 4,
+       SC_TOKEN_RSTRIP = 8,
+       SC_TOKEN_SINGLE_WORD = 16,
+       SC_TOKEN_NORMALIZED = 32
 };
 
 enum { /* what becomes of a pattern's matches, and of the text between them */
-    SC_SPLIT_ISOLATED = 0,     /* both are pieces */
-    SC_SPLIT_KEEP_MATCHES = 1, /* the text between is dropped */
-    SC_SPLIT_KEEP_GAPS = 2     /* the matches are dropped */
+       SC_SPLIT_ISOLATED = 0,     /* both are pieces */
+       SC_SPLIT_KEEP_MATCHES = 1, /* the text between is dropped */
+       SC_SPLIT_KEEP_GAPS = 2     /* the matches are dropped */
 };
 
 typedef struct {

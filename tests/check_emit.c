@@ -8,13 +8,13 @@
 
 Suite *emit_suite(void);
 
-static const char *const models[] = { "llama", "llama_rope3_bias", "mistral", "qwen2",
-                                      "qwen2_sliding", "qwen3" };
+static const char *const models[] = { "llama", "llama_rope3_bias", "mistral",
+                                      "qwen2", "qwen2_sliding",    "qwen3" };
 enum { MODELS = sizeof models / sizeof *models };
 
-static const char *const templates[] = { "Makefile", "casting.h", "internal.h", "weights.h",
-                                         "cache.c",  "model.c",   "weights.c",  "table.c",
-                                         "main.c" };
+static const char *const templates[] = { "Makefile",  "casting.h", "internal.h",
+                                         "weights.h", "cache.c",   "model.c",
+                                         "weights.c", "table.c",   "main.c" };
 
 static const sc_plan *plan_of(const char *model, const char *dtype, sc_pool *pool,
                               sc_source **source) {

@@ -1,5 +1,6 @@
 /*
- * check_examples.c - what the READMEs quote is what comes out, and a casting is of use to C and C++.
+ * check_examples.c - what the READMEs quote is what comes out, and a casting is of use to C and
+ * C++.
  *
  * In a README a fenced block whose first line begins with "$ " is a transcript: commands, each with
  * the output that it must print. They run at the root of the repository, in order, with
@@ -132,10 +133,11 @@ START_TEST(the_program_of_the_readme_compiles_and_runs) {
     char *printed;
     unsetenv("MAKEFLAGS");
     ck_assert_int_eq(run(&printed, NULL,
-                         EXPORT "sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >build/readme.c && "
-                                "cc -std=c11 -Wall -Wextra -Werror -Ibuild/austen build/readme.c "
-                                "build/austen/libausten.a -lm -pthread -o build/readme && "
-                                "build/readme build/austen/austen.weights"),
+                         EXPORT
+                         "sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >build/readme.c && "
+                         "cc -std=c11 -Wall -Wextra -Werror -Ibuild/austen build/readme.c "
+                         "build/austen/libausten.a -lm -pthread -o build/readme && "
+                         "build/readme build/austen/austen.weights"),
                      0);
     ck_assert_str_eq(printed, "12\n");
     free(printed);
@@ -146,8 +148,9 @@ START_TEST(the_header_of_a_casting_is_good_cpp) {
     unsetenv("MAKEFLAGS");
     ck_assert_int_eq(
         run(NULL, NULL,
-            EXPORT "{ ! command -v g++ >build/g++ || echo '#include \"austen.h\"' | "
-                   "g++ -fsyntax-only -Wall -Wextra -Wpedantic -Werror -Ibuild/austen -x c++ - ; }"),
+            EXPORT
+            "{ ! command -v g++ >build/g++ || echo '#include \"austen.h\"' | "
+            "g++ -fsyntax-only -Wall -Wextra -Wpedantic -Werror -Ibuild/austen -x c++ - ; }"),
         0);
 }
 END_TEST

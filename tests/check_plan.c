@@ -37,10 +37,10 @@ START_TEST(a_length_that_is_not_positive_is_refused) {
 }
 END_TEST
 
-static const char *const published[] = {
-    "llama-2-7b",      "llama-3.1-8b",    "llama-3.2-1b", "smollm2-135m", "tinyllama-1.1b",
-    "mistral-7b-v0.1", "mistral-7b-v0.3", "qwen2-0.5b",   "qwen3-0.6b",   "qwen3-4b"
-};
+static const char *const published[] = { "llama-2-7b",      "llama-3.1-8b",   "llama-3.2-1b",
+                                         "smollm2-135m",    "tinyllama-1.1b", "mistral-7b-v0.1",
+                                         "mistral-7b-v0.3", "qwen2-0.5b",     "qwen3-0.6b",
+                                         "qwen3-4b" };
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 /* Ours as JSON, as `plan --json` prints it. */

@@ -78,7 +78,8 @@ START_TEST(is_greedy_and_penalises) {
     ck_assert_int_eq(sc_sampler_next(s, row, NULL, 0), 1);
     ck_assert_int_eq(sc_sampler_next(s, none, NULL, 0), 3);
     sc_sampler_destroy(s);
-    ck_assert_int_eq(sc_sampler_create(&s, &(sc_sampling){ .repetition_penalty = 1.5f }, 4, NULL), 0);
+    ck_assert_int_eq(sc_sampler_create(&s, &(sc_sampling){ .repetition_penalty = 1.5f }, 4, NULL),
+                     0);
     ck_assert_int_eq(sc_sampler_next(s, row, history, 2), 2);
     ck_assert_int_eq(sc_sampler_next(s, row, history, 6), 1); /* 2 / 1.5 once, still above 1 */
     sc_sampler_destroy(s);

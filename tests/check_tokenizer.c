@@ -1,4 +1,5 @@
-/* check_tokenizer.c - codegen/tokenizer_pack.h into runtime/tokenizer.h, against the published ids. */
+/* check_tokenizer.c - codegen/tokenizer_pack.h into runtime/tokenizer.h, against the published ids.
+ */
 #include "../codegen/json.h"
 #include "../codegen/tokenizer_pack.h"
 #include "../runtime/tokenizer.h"
@@ -134,9 +135,15 @@ START_TEST(replaces_broken_bytes) {
     static const struct {
         const char *in, *out;
     } cases[] = {
-        { "a\xFF" "b", "a\xEF\xBF\xBD" "b" },
+        { "a\xFF"
+          "b",
+          "a\xEF\xBF\xBD"
+          "b" },
         { "\xE2\x82", "\xEF\xBF\xBD" },
-        { "\xE2\x82" "x", "\xEF\xBF\xBD" "x" },
+        { "\xE2\x82"
+          "x",
+          "\xEF\xBF\xBD"
+          "x" },
         { "\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD" },
         { "\xC0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD" },
         { "\xF0\x9F\xE2\x82\xAC", "\xEF\xBF\xBD\xE2\x82\xAC" },
@@ -161,13 +168,15 @@ END_TEST
 /* A vocabulary of every byte's letter (those of ASCII print as they are) and some more. */
 static cJSON *small(const char *rest) {
     char text[2048];
-    snprintf(text, sizeof text,
-             "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"1\":2,\"\xC4\xA0\":3,\"ab\":4,"
-             "\"\xC4\xA0" "a\":5,\"<s>\":6,\"aba\":7,\"\xC3\x83\":8,\"\xC2\xA9\":9},"
-             "\"merges\":[\"a b\",[\"\xC4\xA0\",\"a\"]]},"
-             "\"added_tokens\":[{\"id\":6,\"content\":\"<s>\",\"special\":true,\"lstrip\":true,"
-             "\"rstrip\":true}]%s}",
-             rest);
+    snprintf(
+        text, sizeof text,
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"1\":2,\"\xC4\xA0\":3,\"ab\":4,"
+        "\"\xC4\xA0"
+        "a\":5,\"<s>\":6,\"aba\":7,\"\xC3\x83\":8,\"\xC2\xA9\":9},"
+        "\"merges\":[\"a b\",[\"\xC4\xA0\",\"a\"]]},"
+        "\"added_tokens\":[{\"id\":6,\"content\":\"<s>\",\"special\":true,\"lstrip\":true,"
+        "\"rstrip\":true}]%s}",
+        rest);
     cJSON *json = NULL;
     sc_error err = { 0 };
     ck_assert_msg(sc_json_parse(&json, "small", text, strlen(text), &err) == 0, "%s", err.message);
@@ -238,7 +247,8 @@ START_TEST(refuses_by_key) {
                          cJSON_CreateString("b zz"));
     check_refused(json, "tokenizer.json: model.merges[2]: \"zz\" is not in model.vocab");
     json = small(BYTE_LEVEL);
-    cJSON_AddNumberToObject(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab"), "z", 4);
+    cJSON_AddNumberToObject(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab"), "z",
+                            4);
     check_refused(json, "tokenizer.json: model.vocab: id 4 stands for two tokens");
     json = small(BYTE_LEVEL);
     cJSON_AddNumberToObject(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab"), "z",
