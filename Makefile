@@ -13,6 +13,12 @@ SANITIZE := -fno-sanitize-recover=all -fno-omit-frame-pointer
 SC_CFLAGS_release :=
 SC_CFLAGS_asan := -fsanitize=address,undefined $(SANITIZE)
 SC_CFLAGS_tsan := -fsanitize=thread $(SANITIZE)
+SC_CFLAGS_fuzz := -fsanitize=fuzzer-no-link,address,undefined $(SANITIZE)
+
+# libFuzzer is clang's. SECONDS are shared out among the entries, one per reader.
+FUZZ_CC ?= clang
+SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
+FUZZERS := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 # codegen/embed.c is a tool of the build, codegen/main.c the program around the rest.
 LIB_C := $(filter-out codegen/main.c codegen/embed.c,$(wildcard codegen/*.c codegen/families/*.c)) \
@@ -27,7 +33,7 @@ PACKAGES := gcc make pkg-config libcjson-dev libssl-dev libpcre2-dev libutf8proc
 PC_MODULES := libcjson libcrypto libpcre2-8 libutf8proc
 
 .DELETE_ON_ERROR:
-.PHONY: all help setup setup-test test check-asan check-tsan bench lint clean install demo FORCE
+.PHONY: all help setup setup-test test check-asan check-tsan fuzz bench lint clean install demo FORCE
 .DEFAULT_GOAL := all
 
 all: build/slipcast ## build the program, build/slipcast
@@ -98,7 +104,7 @@ define keep
 @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' >$@
 endef
 
-$(foreach name,release asan tsan,$(eval $(call flavour,$(name))))
+$(foreach name,release asan tsan fuzz,$(eval $(call flavour,$(name))))
 
 build/embed: codegen/embed.c | setup
 	@mkdir -p $(@D)
@@ -118,6 +124,24 @@ check-asan: build/asan/check $(call program,asan) ## the tests under ASan and UB
 
 check-tsan: build/tsan/check $(call program,tsan) ## the tests under TSan
 	SLIPCAST=build/tsan/slipcast CC='$(CC)' CK_FORK=no build/tsan/check
+
+build/fuzz/%: override CC := $(FUZZ_CC)
+
+$(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(LIB_O_fuzz)
+	$(CC) $(CFLAGS) -fsanitize=fuzzer,address,undefined $(LDFLAGS) $^ $(LIBS) -o $@
+
+# What is new goes to build/fuzz/found; what breaks stays there too, for tests/fuzz/corpus.
+fuzz: $(FUZZERS) ## feed the readers for SECONDS=60 (clang with libFuzzer)
+	@for entry in $(FUZZERS); do \
+	    name=$${entry##*/fuzz_}; mkdir -p build/fuzz/found/$$name; \
+	    echo "$$name"; \
+	    $$entry -max_total_time=$$(( ($(SECONDS) + $(words $(FUZZERS)) - 1) / $(words $(FUZZERS)) )) \
+	        -timeout=10 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
+	        -artifact_prefix=build/fuzz/found/$$name- \
+	        build/fuzz/found/$$name tests/fuzz/corpus/$$name 2>build/fuzz/$$name.log || \
+	        { tail -40 build/fuzz/$$name.log; exit 1; }; \
+	    grep -E 'number_of_executed_units|peak_rss' build/fuzz/$$name.log || true; \
+	done
 
 bench: build/slipcast ## add a row to docs/bench/
 	tests/bench/run
