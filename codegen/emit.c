@@ -222,6 +222,7 @@ static void emit_attention(scope *top, scope *op, linear_set *set, const sc_plan
     number(&s, "shape", shape);
     number(&s, "window", a->window);
     flag(&s, "windowed", a->window > 0);
+    flag(&s, "kv_floats", plan->options.dtype == SC_F32);
     flag(&s, "ring", plan->shape[shape].evicted > 0);
     flag(&s, "q_norm", a->q_norm.weight != NULL);
     flag(&s, "k_norm", a->k_norm.weight != NULL);

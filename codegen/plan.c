@@ -286,7 +286,7 @@ static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
 }
 
 static int plan_scratch(sc_plan *plan, sc_error *err) {
-    enum { LINE = 16, ROWS = 256, LEAST_BLOCK = 16, QUERIES = 48 };
+    enum { LINE = 16, ROWS = 256, LEAST_BLOCK = 16, QUERIES = 48, LONGEST_TILE = 12 };
     const sc_graph *g = plan->graph;
     const int64_t batch = plan->options.batch_size, panel = plan->panel;
     plan->block = most(LEAST_BLOCK, ROWS / batch);
@@ -303,7 +303,8 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
         plan->attention_dim =
             most(plan->attention_dim, round_up(most(a->head_dim, a->v_head_dim), panel));
         const int64_t group = a->heads / a->kv_heads;
-        plan->attention_queries = most(plan->attention_queries, most(1, QUERIES / group) * group);
+        plan->attention_queries =
+            most(plan->attention_queries, round_up(most(1, QUERIES / group) * group, LONGEST_TILE));
         plan->step_kv = most(plan->step_kv, batch * a->kv_heads);
         for (int j = 0; j < g->layer[i].ops; j++)
             if (g->layer[i].op[j].kind == SC_OP_GATED_MLP)

@@ -153,13 +153,15 @@ static inline void store_row(kv *restrict to, const float *restrict from, int64_
         to[d] = {{kv_store}};
 }
 
-static void transpose_keys(thread_scratch *a, int64_t dim) {
+/* a->key [dim, SC_PANEL] = rows [SC_PANEL, stride] the other way round. */
+static inline void transpose_keys(thread_scratch *a, const float *rows, int64_t stride,
+                                  int64_t dim) {
     for (int64_t d = 0; d < dim; d += SC_LANES)
         for (int64_t i = 0; i < SC_PANEL; i += SC_LANES) {
             vec v[SC_LANES];
             SC_UNROLL
             for (int r = 0; r < SC_LANES; r++)
-                v[r] = vec_load(&a->key_row[i + r][d]);
+                v[r] = vec_load(rows + (i + r) * stride + d);
             vec_transpose(v);
             SC_UNROLL
             for (int r = 0; r < SC_LANES; r++)
@@ -195,11 +197,13 @@ static inline void softmax_block(thread_scratch *a, int64_t q, vec score[2], int
     a->top[q] = new_top;
 }
 
-/* Adds the block's values, by the weights that softmax_block left, to dimensions d … of SC_TILE sums. */
-static void weigh_values(thread_scratch *a, int64_t q, int64_t d, int64_t queries) {
+/* Adds values [SC_PANEL, stride], by the weights that softmax_block left, to dimensions d … of the
+ * next SC_TILE sums. */
+static inline void weigh_values(thread_scratch *a, const float *values, int64_t stride, int64_t q,
+                                int64_t d, int64_t queries) {
     vec part[SC_TILE][2];
-    const int rows = tile_f32_onto(part, &a->value[0][d], ATTENTION_DIM, a->weight[q], SC_PANEL,
-                                   SC_PANEL, queries, &a->sum[q][d], ATTENTION_DIM, a->shrink + q);
+    const int rows = tile_f32_onto(part, values, stride, a->weight[q], SC_PANEL, SC_PANEL, queries,
+                                   &a->sum[q][d], ATTENTION_DIM, a->shrink + q);
     for (int r = 0; r < rows; r++)
         for (int half = 0; half < 2; half++)
             vec_store(&a->sum[q + r][d + half * SC_LANES], part[r][half]);

@@ -87,17 +87,53 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
     }
 }
 
+/*
+ * Makes the block's keys (transposed, a->key) and values ready, those of positions pos … on. Returns
+ * the values [SC_PANEL, *stride]: where the cache has all of them side by side{{#kv_floats}}, as floats and in
+ * whole panels, they are read in place{{/kv_floats}}{{^kv_floats}}, one run is converted{{/kv_floats}}; else they are gathered row by row, zeros
+ * for what is not there.
+ */
+static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_scratch *a, int64_t pos,
+                                    int64_t *stride) {
+{{#ring}}
+    const int64_t slot = pos % SHAPE{{shape}}_SLOTS, kept = most(0, t->seen - SHAPE{{shape}}_SLOTS);
+    const bool run = pos >= kept && pos + SC_PANEL <= t->seen && slot + SC_PANEL <= SHAPE{{shape}}_SLOTS;
+{{/ring}}
+{{^ring}}
+    const int64_t slot = pos;
+    const bool run = pos + SC_PANEL <= t->seen;
+{{/ring}}
+    *stride = ATTENTION_DIM;
+    if (run) {
+        const kv *keys = t->keys + slot * SHAPE{{shape}}_DIM, *values = t->values + slot * SHAPE{{shape}}_V_DIM;
+{{#kv_floats}}
+        if (SHAPE{{shape}}_DIM % SC_PANEL == 0 && SHAPE{{shape}}_V_DIM % SC_PANEL == 0) {
+            transpose_keys(a, keys, SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM);
+            *stride = SHAPE{{shape}}_V_DIM;
+            return values;
+        }
+{{/kv_floats}}
+        for (int64_t i = 0; i < SC_PANEL; i++) {
+            load_row(a->key_row[i], keys + i * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM);
+            load_row(a->value[i], values + i * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);
+        }
+    } else
+        for (int64_t i = 0; i < SC_PANEL; i++) {
+            load_row(a->key_row[i], attention{{id}}_row(t, t->keys, t->evicted_keys, pos + i, SHAPE{{shape}}_DIM),
+                     SHAPE{{shape}}_DIM);
+            load_row(a->value[i],
+                     attention{{id}}_row(t, t->values, t->evicted_values, pos + i, SHAPE{{shape}}_V_DIM),
+                     SHAPE{{shape}}_V_DIM);
+        }
+    transpose_keys(a, &a->key_row[0][0], ATTENTION_DIM, SHAPE{{shape}}_DIM);
+    return &a->value[0][0];
+}
+
 /* Folds the keys from position padding + block on, SC_PANEL of them, into every query. */
 static void attention{{id}}_block(const step *s, const attention{{id}}_task *t, thread_scratch *a, int64_t block) {
     const int64_t queries = t->tokens * ATTENTION{{id}}_GROUP;
-    for (int64_t i = 0; i < SC_PANEL; i++) {
-        const int64_t pos = t->padding + block + i;
-        load_row(a->key_row[i], attention{{id}}_row(t, t->keys, t->evicted_keys, pos, SHAPE{{shape}}_DIM),
-                 SHAPE{{shape}}_DIM);
-        load_row(a->value[i], attention{{id}}_row(t, t->values, t->evicted_values, pos, SHAPE{{shape}}_V_DIM),
-                 SHAPE{{shape}}_V_DIM);
-    }
-    transpose_keys(a, SHAPE{{shape}}_DIM);
+    int64_t stride;
+    const float *values = attention{{id}}_load(t, a, t->padding + block, &stride);
     for (int64_t q = 0; q < queries; q += SC_TILE) {
         vec score[SC_TILE][2];
         const int rows = tile_f32(score, &a->key[0][0], SC_PANEL, a->query[q], ATTENTION_DIM, SHAPE{{shape}}_DIM,
@@ -115,7 +151,7 @@ static void attention{{id}}_block(const step *s, const attention{{id}}_task *t, 
     }
     for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d += SC_PANEL)
         for (int64_t q = 0; q < queries; q += SC_TILE)
-            weigh_values(a, q, d, queries - q);
+            weigh_values(a, values + d, stride, q, d, queries - q);
 }
 
 static void attention{{id}}_end(const step *s, const attention{{id}}_task *t, const thread_scratch *a) {

@@ -77,8 +77,7 @@ TILE_PAIRS(tile_2, 2)
 TILE_PAIRS(tile_4, 4)
 {{/pairs}}
 TILE(tile_f32_full, float, vec_load, SC_TILE)
-TILE(tile_f32_1, float, vec_load, 1)
-TILE(tile_f32_2, float, vec_load, 2)
+TILE(tile_f32_4, float, vec_load, 4)
 
 /*
  * One panel times any number of rows. Weights are taken {{k_chunk}} at a time, so that they stay in
@@ -107,27 +106,25 @@ static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weig
     }
 }
 
-/* The same for float weights of any stride, onto what is in sum. */
-static inline __attribute__((always_inline)) int tile_f32_run(vec (*sum)[2], const float *w,
-                                                              int64_t w_stride, const float *x,
-                                                              int64_t x_stride, int64_t k, int n) {
-    if (n == SC_TILE)
+/*
+ * The same for float weights of any stride, onto what is in sum; of attention, whose rows of x and of
+ * sum go on to the next multiple of SC_TILE. What is computed too much is of no use and no harm.
+ */
+static inline void tile_f32_run(vec (*sum)[2], const float *w, int64_t w_stride, const float *x,
+                                int64_t x_stride, int64_t k, int n) {
+    if (n <= 4)
+        tile_f32_4(sum, w, w_stride, x, x_stride, k);
+    else
         tile_f32_full(sum, w, w_stride, x, x_stride, k);
-    else {
-        int r = 0;
-        for (; r + 2 <= n; r += 2)
-            tile_f32_2(sum + r, w, w_stride, x + r * x_stride, x_stride, k);
-        if (r < n)
-            tile_f32_1(sum + r, w, w_stride, x + r * x_stride, x_stride, k);
-    }
-    return n;
 }
 
 static inline int tile_f32(vec (*sum)[2], const float *w, int64_t w_stride, const float *x,
                            int64_t x_stride, int64_t k, int64_t rows) {
+    const int n = (int)least(rows, SC_TILE);
     for (int r = 0; r < SC_TILE; r++)
         sum[r][0] = sum[r][1] = (vec){ 0 };
-    return tile_f32_run(sum, w, w_stride, x, x_stride, k, (int)least(rows, SC_TILE));
+    tile_f32_run(sum, w, w_stride, x, x_stride, k, n);
+    return n;
 }
 
 /* Starts from y [rows, y_stride], each row times its factor. */
@@ -135,9 +132,10 @@ static inline int tile_f32_onto(vec (*sum)[2], const float *w, int64_t w_stride,
                                 int64_t x_stride, int64_t k, int64_t rows, const float *y,
                                 int64_t y_stride, const float *factor) {
     const int n = (int)least(rows, SC_TILE);
-    for (int r = 0; r < n; r++)
+    for (int r = 0; r < SC_TILE; r++)
         for (int half = 0; half < 2; half++)
             sum[r][half] = vec_load(y + r * y_stride + half * SC_LANES) * vec_set(factor[r]);
-    return tile_f32_run(sum, w, w_stride, x, x_stride, k, n);
+    tile_f32_run(sum, w, w_stride, x, x_stride, k, n);
+    return n;
 }
 
