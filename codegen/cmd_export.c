@@ -74,7 +74,8 @@ static int check_origin(const origin *from, const char *dir, const char *model,
 static int export_to(const char *dir, const char *model, const origin *from,
                      const sc_export_options *options, sc_pool *pool, FILE *out, sc_error *err) {
     sc_source *source = NULL;
-    int rc = sc_source_open(&source, pool, model, has_weights(model), err);
+    int rc = sc_source_open(&source, pool, model, has_weights(model) && !options->only_cache,
+                            options->generic, err);
     if (rc)
         return rc;
     const sc_plan *plan = NULL;
@@ -87,7 +88,7 @@ static int export_to(const char *dir, const char *model, const origin *from,
         rc = sc_export_write(dir, pool, source, plan, options->quiet, err);
     if (!rc && out && !options->quiet) {
         char text[32];
-        fprintf(out, "%s: %s, %d layers, cache %s", dir, plan->options.name, plan->graph->layers,
+        fprintf(out, "%s: %s, %d layers, cache %s", dir, plan->options.name, plan->layers,
                 sc_bytes_text(text, plan->arena_bytes));
         if (source->tensors)
             fprintf(out, ", weights %s\n", sc_bytes_text(text, plan->weights_bytes));

@@ -240,7 +240,7 @@ static int cast(const char *dir, const char *model, const sc_export_options *opt
                 sc_error *err) {
     sc_source *source = NULL;
     const sc_plan *plan = NULL;
-    int rc = sc_source_open(&source, pool, model, true, err);
+    int rc = sc_source_open(&source, pool, model, true, false, err);
     if (rc)
         return rc;
     if (!source->tensors)

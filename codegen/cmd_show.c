@@ -8,20 +8,25 @@ static void say_notes(const sc_config *config) {
 
 int sc_cmd_inspect(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     sc_source *source = NULL;
-    int rc = sc_source_open(&source, pool, cli->model[0], false, err);
+    int rc = sc_source_open(&source, pool, cli->model[0], false, cli->export.generic, err);
     if (rc)
         return rc;
+    const sc_config *config = source->config;
     sc_graph *graph = NULL;
-    rc = sc_graph_make(&graph, pool, source->config, err);
+    if (!config->unsupported)
+        rc = sc_graph_make(&graph, pool, config, err);
     if (!rc) {
-        sc_graph_print(out, graph, source->config);
+        if (graph)
+            sc_graph_print(out, graph, config);
+        else
+            fprintf(out, "no graph: %s\n", config->unsupported);
         fprintf(out, "\n");
-        for (int i = 0; i < source->config->entries; i++) {
-            const sc_config_entry *e = &source->config->entry[i];
+        for (int i = 0; i < config->entries; i++) {
+            const sc_config_entry *e = &config->entry[i];
             fprintf(out, "%-28s %-24s %s\n", e->key, e->value, e->from);
         }
-        for (int i = 0; i < source->config->notes; i++)
-            fprintf(out, "note: %s\n", source->config->note[i]);
+        for (int i = 0; i < config->notes; i++)
+            fprintf(out, "note: %s\n", config->note[i]);
     }
     sc_source_close(source);
     return rc;
@@ -29,14 +34,18 @@ int sc_cmd_inspect(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
 
 int sc_cmd_plan(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     sc_source *source = NULL;
-    int rc = sc_source_open(&source, pool, cli->model[0], false, err);
+    int rc = sc_source_open(&source, pool, cli->model[0], false, cli->export.generic, err);
     if (rc)
         return rc;
     const sc_plan *plan = NULL;
-    rc = sc_export_plan(&plan, pool, source, &cli->export, err);
+    sc_export_options options = cli->export;
+    options.only_cache |= source->config->unsupported != NULL;
+    rc = sc_export_plan(&plan, pool, source, &options, err);
     if (!rc) {
         if (!cli->export.quiet)
             say_notes(source->config);
+        if (!cli->export.quiet && !plan->graph && !cli->export.only_cache)
+            fprintf(stderr, "%s (this is the plan of its cache)\n", source->config->unsupported);
         (cli->json ? sc_plan_print_json : sc_plan_print)(out, plan);
     }
     sc_source_close(source);

@@ -1,466 +1,147 @@
 /* config.c - see config.h. */
 #include "config.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "config_read.h"
 #include "families.h"
 #include "json.h"
 
-enum { ENTRIES = 64, NOTES = 16, LARGEST = 1 << 30, MOST_LAYERS = 4096 };
+enum { LARGEST = 1 << 30, MOST_LAYERS = 4096 };
 
-/* What is being read. The first failure sticks, so that the reading below is a plain list. */
-typedef struct {
-    sc_config *config;
-    sc_pool *pool;
-    const cJSON *json;  /* the text config */
-    const char *file;   /* base name of the path */
-    const char *prefix; /* "text_config." or "" */
-    sc_error *err;
-    int rc;
-} reader;
-
-/* Numbers as text without the locale: integers, or the shortest of %.1g … %.17g that reads back. */
-static const char *number_text(sc_pool *pool, double value) {
-    char text[40];
-    if (fabs(value) < 1e15 && floor(value) >= value)
-        return sc_pool_printf(pool, "%lld", (long long)value);
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) >= value && strtod(text, NULL) <= value)
-            break;
-    }
-    for (char *c = text; *c; c++)
-        if (*c == ',')
-            *c = '.';
-    return sc_pool_strdup(pool, text);
+const char *sc_layer_type_name(sc_layer_type type) {
+    static const char *const names[] = { "full_attention",
+                                         "sliding_attention",
+                                         "chunked_attention",
+                                         "indexed_attention",
+                                         "conv",
+                                         "linear_attention",
+                                         "hybrid",
+                                         "hybrid_sliding",
+                                         "dummy" };
+    return names[type];
 }
 
-static void record(reader *r, const char *key, const char *value, const char *from) {
-    sc_config *c = r->config;
-    if (c->entries < ENTRIES && value)
-        c->entry[c->entries++] = (sc_config_entry){ key, value, from };
+bool sc_layer_type_rings(sc_layer_type type) {
+    return type == SC_SLIDING_ATTENTION || type == SC_CHUNKED_ATTENTION ||
+           type == SC_HYBRID_SLIDING;
 }
 
-static void note(reader *r, const char *text) {
-    if (r->config->notes < NOTES && text)
-        r->config->note[r->config->notes++] = text;
+bool sc_layer_type_has_kv(sc_layer_type type) {
+    return type != SC_CONV && type != SC_LINEAR_ATTENTION && type != SC_DUMMY;
 }
 
-static int fail(reader *r, const char *key, const char *reason) {
-    if (!r->rc)
-        r->rc = sc_fail(r->err, SC_EINPUT, "%s: %s%s: %s", r->file, r->prefix, key, reason);
-    return r->rc;
+bool sc_layer_type_has_states(sc_layer_type type) {
+    return type == SC_CONV || type == SC_LINEAR_ATTENTION || type == SC_HYBRID ||
+           type == SC_HYBRID_SLIDING;
 }
 
-static const char *by_default(const reader *r) {
-    return sc_pool_printf(r->pool, "default of %s", r->config->model_type);
-}
-
-/* A JSON value as a message quotes it. */
-static const char *quote(const reader *r, const cJSON *item) {
-    if (cJSON_IsNumber(item) && !isfinite(item->valuedouble))
-        return isnan(item->valuedouble) ? "NaN" : item->valuedouble > 0 ? "Infinity" : "-Infinity";
-    char *text = cJSON_PrintUnformatted(item);
-    const char *copy = sc_pool_printf(r->pool, "%.60s", text ? text : "?");
-    cJSON_free(text);
-    return copy ? sc_json_printable(copy) : "?";
-}
-
-/* A whole number in 1 … LARGEST; absent: fallback. 0 stands for null where null_ok. */
-static int64_t count(reader *r, const char *key, int64_t fallback, bool null_ok) {
-    const cJSON *item = sc_json_get(r->json, key);
-    if (r->rc)
-        return 0;
-    int64_t value = fallback == SC_NULL ? 0 : fallback;
-    const char *from = by_default(r);
-    if (item && cJSON_IsNull(item)) {
-        if (!null_ok) {
-            fail(r, key, "null, a number is wanted (remove the key for the default)");
-            return 0;
-        }
-        record(r, key, "null", r->file);
-        return 0;
-    }
-    if (item) {
-        from = r->file;
-        if (!sc_json_int(item, &value) || value < 1 || value > LARGEST) {
-            fail(r, key,
-                 sc_pool_printf(r->pool, "%s is no whole number in 1 … %d", quote(r, item),
-                                LARGEST));
-            return 0;
-        }
-    }
-    record(r, key, value ? sc_pool_printf(r->pool, "%lld", (long long)value) : "null", from);
-    return value;
-}
-
-static bool flag(reader *r, const char *key, bool fallback) {
-    const cJSON *item = sc_json_get(r->json, key);
-    if (r->rc)
-        return fallback;
-    if (item && !cJSON_IsBool(item)) {
-        fail(r, key, sc_pool_printf(r->pool, "%s is neither true nor false", quote(r, item)));
-        return fallback;
-    }
-    const bool value = item ? cJSON_IsTrue(item) : fallback;
-    record(r, key, value ? "true" : "false", item ? r->file : by_default(r));
-    return value;
-}
-
-/* A finite number above 0. */
-static double real(reader *r, const cJSON *object, const char *where, const char *key,
-                   double fallback) {
-    const cJSON *item = sc_json_get(object, key);
-    const char *full = sc_pool_printf(r->pool, "%s%s", where, key);
-    if (r->rc || !full)
-        return fallback;
-    const double value = item ? item->valuedouble : fallback;
-    if (item && (!cJSON_IsNumber(item) || !(value > 0) || isinf(value))) {
-        fail(r, full, sc_pool_printf(r->pool, "%s is no number above 0", quote(r, item)));
-        return fallback;
-    }
-    record(r, full, number_text(r->pool, value), item ? r->file : by_default(r));
-    return value;
-}
-
-/* A key that must be absent, null, false or the given value: anything else changes the arithmetic.
- */
-static void refuse(reader *r, const char *key, const char *way_out) {
+/* A key that must be absent, null or false: anything else changes the arithmetic. */
+static void refuse(sc_reader *r, const char *key, const char *way_out) {
     const cJSON *item = sc_json_get(r->json, key);
     if (item && !cJSON_IsNull(item) && !cJSON_IsFalse(item))
-        fail(r, key, sc_pool_printf(r->pool, "%s is not supported (%s)", quote(r, item), way_out));
+        sc_read_unsupported(
+            r, key,
+            sc_pool_printf(r->pool, "%s is not supported (%s)", sc_read_quote(r, item), way_out));
 }
 
-static void read_sizes(reader *r) {
+static void read_kv_heads(sc_reader *r) {
     sc_config *c = r->config;
     const sc_family *f = c->family;
-    c->vocab_size = count(r, "vocab_size", f->vocab_size, false);
-    c->hidden_size = count(r, "hidden_size", f->hidden_size, false);
-    c->intermediate_size = count(r, "intermediate_size", f->intermediate_size, false);
-    c->num_hidden_layers = count(r, "num_hidden_layers", f->num_hidden_layers, false);
-    c->num_attention_heads = count(r, "num_attention_heads", f->num_attention_heads, false);
-    c->num_key_value_heads = count(r, "num_key_value_heads", f->num_key_value_heads, true);
-    c->head_dim = count(r, "head_dim", f->head_dim, true);
-    c->max_position_embeddings =
-        count(r, "max_position_embeddings", f->max_position_embeddings, false);
+    if (f->num_key_value_heads)
+        c->num_key_value_heads =
+            sc_read_count(r, "num_key_value_heads", f->num_key_value_heads, f->kv_heads_null);
     if (r->rc)
         return;
-    if (c->num_hidden_layers > MOST_LAYERS)
-        fail(r, "num_hidden_layers",
-             sc_pool_printf(r->pool, "%lld is more than %d", (long long)c->num_hidden_layers,
-                            MOST_LAYERS));
     if (!c->num_key_value_heads) {
         c->num_key_value_heads = c->num_attention_heads;
-        record(r, "num_key_value_heads",
-               sc_pool_printf(r->pool, "%lld", (long long)c->num_key_value_heads),
-               "rule: num_attention_heads");
+        sc_read_record_count(r, "num_key_value_heads", c->num_key_value_heads,
+                             "rule: num_attention_heads");
     }
-    if (c->num_attention_heads % c->num_key_value_heads)
-        fail(r, "num_key_value_heads",
-             sc_pool_printf(
-                 r->pool,
-                 "%lld%s does not divide num_attention_heads %lld (set num_key_value_heads)",
-                 (long long)c->num_key_value_heads,
-                 sc_json_get(r->json, "num_key_value_heads")
-                     ? ""
-                     : sc_pool_printf(r->pool, ", the default of %s,", c->model_type),
-                 (long long)c->num_attention_heads));
-    if (!c->head_dim) {
-        if (c->hidden_size % c->num_attention_heads)
-            fail(r, "hidden_size",
-                 sc_pool_printf(r->pool,
-                                "%lld is no multiple of num_attention_heads %lld (set head_dim)",
-                                (long long)c->hidden_size, (long long)c->num_attention_heads));
-        c->head_dim = c->hidden_size / c->num_attention_heads;
-        record(r, "head_dim", sc_pool_printf(r->pool, "%lld", (long long)c->head_dim),
-               "rule: hidden_size / num_attention_heads");
-    }
-    if (c->head_dim % 2 || c->head_dim > 4096)
-        fail(r, "head_dim",
-             sc_pool_printf(r->pool, "%lld is not even and at most 4096, as rope wants it",
-                            (long long)c->head_dim));
+    if (c->num_attention_heads % c->num_key_value_heads == 0)
+        return;
+    const char *why = sc_read_item(r, "num_key_value_heads")
+                          ? ""
+                          : sc_pool_printf(r->pool, ", the default of %s,", c->model_type);
+    sc_read_fail(
+        r, "num_key_value_heads",
+        sc_pool_printf(r->pool,
+                       "%lld%s does not divide num_attention_heads %lld (set num_key_value_heads)",
+                       (long long)c->num_key_value_heads, why, (long long)c->num_attention_heads));
 }
 
-/* sliding_window and the switches around it; says what is declared and not used. */
-static void read_window(reader *r) {
+static void read_head_dim(sc_reader *r) {
+    sc_config *c = r->config;
+    const int64_t usual = c->family->head_dim ? c->family->head_dim : SC_NULL;
+    c->head_dim = sc_read_count(r, "head_dim", usual, usual == SC_NULL || c->family->head_dim_null);
+    if (r->rc || c->head_dim)
+        return;
+    if (c->hidden_size % c->num_attention_heads)
+        sc_read_fail(r, "hidden_size",
+                     sc_pool_printf(
+                         r->pool, "%lld is no multiple of num_attention_heads %lld (set head_dim)",
+                         (long long)c->hidden_size, (long long)c->num_attention_heads));
+    c->head_dim = c->hidden_size / c->num_attention_heads;
+    sc_read_record_count(r, "head_dim", c->head_dim, "rule: hidden_size / num_attention_heads");
+}
+
+static void read_sizes(sc_reader *r) {
     sc_config *c = r->config;
     const sc_family *f = c->family;
-    const bool switched = f->rule == SC_RULE_MAX_WINDOW_LAYERS;
-    const cJSON *item = sc_json_get(r->json, "sliding_window");
-    const bool use = switched ? flag(r, "use_sliding_window", false) : true;
-    c->sliding_window = f->sliding_window != SC_NULL || item
-                            ? count(r, "sliding_window", f->sliding_window, true)
-                            : 0;
-    if (!use && c->sliding_window) {
-        if (item)
-            note(r, sc_pool_printf(r->pool,
-                                   "sliding_window: %lld is not used, use_sliding_window is false",
-                                   (long long)c->sliding_window));
-        c->sliding_window = 0;
-        record(r, "sliding_window", "null", "rule: use_sliding_window is false");
-    }
-}
-
-/* One entry for all layers: "sliding_attention*2, full_attention*1, …". */
-static void record_types(reader *r, const char *from) {
-    const sc_config *c = r->config;
-    const char *text = "";
-    bool sliding = false;
-    for (int64_t i = 0, last; i < c->num_hidden_layers && text; i = last) {
-        for (last = i; last < c->num_hidden_layers && c->layer_types[last] == c->layer_types[i];)
-            last++;
-        sliding |= !strcmp(c->layer_types[i], "sliding_attention");
-        text = sc_pool_printf(r->pool, "%s%s%s*%lld", text, i ? ", " : "", c->layer_types[i],
-                              (long long)(last - i));
-    }
-    record(r, "layer_types", text, from);
-    if (c->sliding_window && !sliding)
-        note(r, sc_pool_printf(r->pool, "sliding_window: %lld is not used, no layer is sliding",
-                               (long long)c->sliding_window));
-}
-
-static const char full[] = "full_attention", sliding[] = "sliding_attention";
-
-static void read_listed(reader *r, const cJSON *types) {
-    sc_config *c = r->config;
-    if (!cJSON_IsArray(types)) {
-        fail(r, "layer_types", "is no list");
+    c->hidden_size = sc_read_count(r, "hidden_size", f->hidden_size, false);
+    c->num_hidden_layers = f->layer_count
+                               ? f->layer_count(r)
+                               : sc_read_count(r, "num_hidden_layers", f->num_hidden_layers, false);
+    if (c->num_hidden_layers > MOST_LAYERS)
+        sc_read_fail(r, "num_hidden_layers",
+                     sc_pool_printf(r->pool, "%lld is more than %d",
+                                    (long long)c->num_hidden_layers, MOST_LAYERS));
+    if (f->max_position_embeddings)
+        c->max_position_embeddings =
+            sc_read_count(r, "max_position_embeddings", f->max_position_embeddings,
+                          f->max_position_embeddings == SC_NULL);
+    if (!f->num_attention_heads)
         return;
-    }
-    const int listed = cJSON_GetArraySize(types);
-    if (listed != c->num_hidden_layers) {
-        fail(r, "layer_types",
-             sc_pool_printf(r->pool, "%d entries for num_hidden_layers %lld (give one per layer)",
-                            listed, (long long)c->num_hidden_layers));
-        return;
-    }
-    int64_t i = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, types) {
-        const char *type = cJSON_IsString(item) ? item->valuestring : "";
-        if (!strcmp(type, "full_attention") || !strcmp(type, "attention"))
-            c->layer_types[i] = full;
-        else if (!strcmp(type, "sliding_attention"))
-            c->layer_types[i] = sliding;
-        else {
-            fail(r, sc_pool_printf(r->pool, "layer_types[%lld]", (long long)i),
-                 sc_pool_printf(r->pool, "%s is none of full_attention, sliding_attention",
-                                quote(r, item)));
-            return;
-        }
-        if (!strcmp(type, "sliding_attention") && !c->sliding_window)
-            fail(r, "sliding_window",
-                 sc_pool_printf(r->pool,
-                                "null, but layer_types[%lld] is sliding_attention (set the window)",
-                                (long long)i));
-        i++;
-    }
+    c->num_attention_heads = sc_read_count(r, "num_attention_heads", f->num_attention_heads, false);
     if (!r->rc)
-        record_types(r, r->file);
-}
-
-static void read_layer_types(reader *r) {
-    sc_config *c = r->config;
-    if (r->rc)
-        return;
-    const cJSON *types = sc_json_get(r->json, "layer_types");
-    c->layer_types = sc_pool_alloc(r->pool, (size_t)c->num_hidden_layers, sizeof *c->layer_types);
-    if (!c->layer_types) {
-        r->rc = sc_oom(r->err, "reading the config");
-        return;
-    }
-    if (types && !cJSON_IsNull(types)) {
-        read_listed(r, types);
-        return;
-    }
-    int64_t first = 0;
-    if (c->family->rule == SC_RULE_MAX_WINDOW_LAYERS && c->sliding_window) {
-        first = 28;
-        const cJSON *item = sc_json_get(r->json, "max_window_layers");
-        if (item && (!sc_json_int(item, &first) || first < 0)) {
-            fail(r, "max_window_layers",
-                 sc_pool_printf(r->pool, "%s is no whole number from 0", quote(r, item)));
-            return;
-        }
-        record(r, "max_window_layers", sc_pool_printf(r->pool, "%lld", (long long)first),
-               item ? r->file : by_default(r));
-    }
-    for (int64_t i = 0; i < c->num_hidden_layers; i++)
-        c->layer_types[i] = c->sliding_window && i >= first ? sliding : full;
-    record_types(r, "rule: sliding_window");
-}
-
-/* Keys of rope_parameters that we know; any other may change the arithmetic. */
-static void check_rope_keys(reader *r, const cJSON *form, const char *where) {
-    static const char *const known[] = { "rope_type",
-                                         "type",
-                                         "rope_theta",
-                                         "factor",
-                                         "low_freq_factor",
-                                         "high_freq_factor",
-                                         "original_max_position_embeddings",
-                                         "partial_rotary_factor" };
-    const cJSON *item;
-    cJSON_ArrayForEach(item, form) {
-        bool good = cJSON_IsNull(item);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            good |= !strcmp(item->string, known[i]);
-        if (!good)
-            fail(r, sc_pool_printf(r->pool, "%s%s", where, sc_json_printable(item->string)),
-                 sc_pool_printf(r->pool, "is no key that %s knows (docs/adding-a-family.md)",
-                                r->config->model_type));
-    }
-    const cJSON *partial = sc_json_get(form, "partial_rotary_factor");
-    if (partial && !cJSON_IsNull(partial) &&
-        !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
-        fail(r, sc_pool_printf(r->pool, "%spartial_rotary_factor", where),
-             sc_pool_printf(r->pool, "%s is not what %s does", quote(r, partial),
-                            r->config->model_type));
-}
-
-/* Two spellings of one setting: with different values, which is meant? */
-static void same(reader *r, const char *a_name, const cJSON *a, const char *b_name,
-                 const cJSON *b) {
-    if (a && b && !cJSON_IsNull(a) && !cJSON_IsNull(b) && !cJSON_Compare(a, b, true))
-        fail(r, a_name,
-             sc_pool_printf(r->pool, "%s, but %s is %s (keep one)", quote(r, a), b_name,
-                            quote(r, b)));
-}
-
-static const cJSON *object_or_null(reader *r, const char *key) {
-    const cJSON *item = sc_json_get(r->json, key);
-    if (!item || cJSON_IsNull(item))
-        return NULL;
-    if (!cJSON_IsObject(item))
-        fail(r, key, "is no object");
-    else
-        check_rope_keys(r, item, key[5] == 'p' ? "rope_parameters." : "rope_scaling.");
-    return item;
-}
-
-static void read_rope_type(reader *r, const cJSON *form, const char *where) {
-    static const char *const known[] = { "default", "linear", "llama3" };
-    const char *key = sc_json_get(form, "rope_type") ? "rope_type" : "type";
-    const cJSON *type = sc_json_get(form, key);
-    const char *full_key = sc_pool_printf(r->pool, "%s%s", where, key);
-    const char *name = !type ? "default" : cJSON_IsString(type) ? type->valuestring : "";
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(name, known[i]))
-            r->config->rope.rope_type = known[i];
-    if (!r->config->rope.rope_type)
-        fail(r, full_key,
-             sc_pool_printf(r->pool,
-                            "%s is none of default, linear, llama3 (docs/adding-a-family.md)",
-                            quote(r, type)));
-    else
-        record(r, type ? full_key : "rope_type", r->config->rope.rope_type,
-               type ? r->file : by_default(r));
-}
-
-static double wanted(reader *r, const cJSON *form, const char *where, const char *key) {
-    if (!sc_json_get(form, key))
-        fail(r, sc_pool_printf(r->pool, "%s%s", where, key), "is missing");
-    return real(r, form, where, key, 1);
-}
-
-static void read_scaling(reader *r, const cJSON *form, const char *where) {
-    sc_config *c = r->config;
-    if (strcmp(c->rope.rope_type, "default"))
-        c->rope.factor = wanted(r, form, where, "factor");
-    if (strcmp(c->rope.rope_type, "llama3"))
-        return;
-    c->rope.low_freq_factor = wanted(r, form, where, "low_freq_factor");
-    c->rope.high_freq_factor = wanted(r, form, where, "high_freq_factor");
-    const char *key = "original_max_position_embeddings";
-    wanted(r, form, where, key);
-    if (!r->rc && !sc_json_int(sc_json_get(form, key), &c->rope.original_max_position_embeddings))
-        fail(r, sc_pool_printf(r->pool, "%s%s", where, key),
-             sc_pool_printf(r->pool, "%s is no whole number", quote(r, sc_json_get(form, key))));
-    if (!r->rc && !(c->rope.high_freq_factor > c->rope.low_freq_factor))
-        fail(r, sc_pool_printf(r->pool, "%shigh_freq_factor", where),
-             "is not above low_freq_factor");
-}
-
-/* rope_parameters (transformers 5), or rope_theta and rope_scaling (4); in both, they must agree.
- */
-static void read_rope(reader *r) {
-    const cJSON *new_form = object_or_null(r, "rope_parameters");
-    const cJSON *old_form = object_or_null(r, "rope_scaling");
-    if (r->rc)
-        return;
-    const cJSON *form = new_form ? new_form : old_form;
-    const char *where = new_form ? "rope_parameters." : "rope_scaling.";
-    const cJSON *theta = sc_json_get(form, "rope_theta");
-    same(r, "rope_theta", sc_json_get(r->json, "rope_theta"),
-         sc_pool_printf(r->pool, "%srope_theta", where), theta);
-    same(r, sc_pool_printf(r->pool, "%stype", where), sc_json_get(form, "type"), "rope_type",
-         sc_json_get(form, "rope_type"));
-    if (new_form && old_form) {
-        const cJSON *item;
-        cJSON_ArrayForEach(item, old_form) {
-            const char *key = strcmp(item->string, "type") ? item->string : "rope_type";
-            same(r, sc_pool_printf(r->pool, "rope_scaling.%s", item->string), item,
-                 sc_pool_printf(r->pool, "rope_parameters.%s", key), sc_json_get(new_form, key));
-        }
-    }
+        read_kv_heads(r);
     if (!r->rc)
-        read_rope_type(r, form, where);
-    if (r->rc)
-        return;
-    r->config->rope.rope_theta = theta ? real(r, form, where, "rope_theta", 10000)
-                                       : real(r, r->json, "", "rope_theta", 10000);
-    read_scaling(r, form, where);
-    const cJSON *partial = sc_json_get(r->json, "partial_rotary_factor");
-    if (partial && !cJSON_IsNull(partial) &&
-        !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
-        fail(r, "partial_rotary_factor",
-             sc_pool_printf(r->pool, "%s is not what %s does", quote(r, partial),
-                            r->config->model_type));
+        read_head_dim(r);
 }
 
-/* GGUF's rope_freqs.weight, which its reader turns into a key of ours. */
-static void read_freq_factors(reader *r) {
+/* sliding_window and the switch before it; says what is declared and not used. */
+static void read_window(sc_reader *r) {
     sc_config *c = r->config;
-    const cJSON *list = sc_json_get(r->json, "slipcast_rope_freq_factors"), *item;
-    if (!list || r->rc)
+    const int64_t usual = c->family->sliding_window ? c->family->sliding_window : SC_NULL;
+    const cJSON *item = sc_read_item(r, "sliding_window");
+    const bool use = c->family->window_switch ? sc_read_flag(r, "use_sliding_window", false) : true;
+    if (usual != SC_NULL || item)
+        c->sliding_window = sc_read_count(r, "sliding_window", usual, !c->family->window_not_null);
+    if (use || !c->sliding_window)
         return;
-    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != c->head_dim / 2) {
-        fail(r, "rope_freqs",
-             sc_pool_printf(r->pool, "is no list of head_dim / 2 = %lld factors",
-                            (long long)c->head_dim / 2));
-        return;
-    }
-    float *factor = sc_pool_alloc(r->pool, (size_t)cJSON_GetArraySize(list) + 1, sizeof *factor);
-    if (!factor) {
-        r->rc = sc_oom(r->err, "reading the config");
-        return;
-    }
-    cJSON_ArrayForEach(item, list) {
-        if (!cJSON_IsNumber(item) || !(item->valuedouble > 0) || isinf(item->valuedouble))
-            fail(r, "rope_freqs", "a factor is no number above 0");
-        else
-            factor[c->rope.freq_factors++] = (float)item->valuedouble;
-    }
-    c->rope.freq_factor = factor;
-    record(r, "rope_freqs",
-           sc_pool_printf(r->pool, "%lld factors", (long long)c->rope.freq_factors), r->file);
+    if (item)
+        sc_read_note(r,
+                     sc_pool_printf(r->pool,
+                                    "sliding_window: %lld is not used, use_sliding_window is false",
+                                    (long long)c->sliding_window));
+    c->sliding_window = 0;
+    sc_read_record(r, "sliding_window", "null", "rule: use_sliding_window is false");
 }
 
-static void read_act(reader *r) {
+static void read_act(sc_reader *r) {
     const cJSON *item = sc_json_get(r->json, "hidden_act");
     r->config->hidden_act = "silu";
     if (item && (!cJSON_IsString(item) || strcmp(item->valuestring, "silu")))
-        fail(r, "hidden_act", sc_pool_printf(r->pool, "%s is none of silu", quote(r, item)));
-    record(r, "hidden_act", "silu", item ? r->file : by_default(r));
+        sc_read_fail(r, "hidden_act",
+                     sc_pool_printf(r->pool, "%s is none of silu", sc_read_quote(r, item)));
+    sc_read_record(r, "hidden_act", "silu", item ? r->file : sc_read_by_default(r));
 }
 
-static void read_dtype(reader *r) {
+static void read_dtype(sc_reader *r) {
     static const char *const known[] = { "float32", "bfloat16", "float16" };
     const cJSON *item = sc_json_get(r->json, "dtype");
     const cJSON *old = sc_json_get(r->json, "torch_dtype");
-    same(r, "torch_dtype", old, "dtype", item);
+    sc_read_same(r, "torch_dtype", old, "dtype", item);
     const char *key = item && !cJSON_IsNull(item) ? "dtype" : "torch_dtype";
     item = sc_json_get(r->json, key);
     const bool absent = !item || cJSON_IsNull(item);
@@ -469,13 +150,14 @@ static void read_dtype(reader *r) {
         if (!absent && cJSON_IsString(item) && !strcmp(item->valuestring, known[i]))
             r->config->dtype = known[i];
     if (!r->config->dtype)
-        fail(r, key,
-             sc_pool_printf(r->pool, "%s is none of float32, bfloat16, float16", quote(r, item)));
-    record(r, "dtype", r->config->dtype, absent ? by_default(r) : r->file);
+        sc_read_fail(r, key,
+                     sc_pool_printf(r->pool, "%s is none of float32, bfloat16, float16",
+                                    sc_read_quote(r, item)));
+    sc_read_record(r, "dtype", r->config->dtype, absent ? sc_read_by_default(r) : r->file);
 }
 
 /* One id, a list of them, or null. */
-static void read_eos(reader *r, const cJSON *generation) {
+static void read_eos(sc_reader *r, const cJSON *generation) {
     enum { MOST = sizeof r->config->eos_token_id / sizeof *r->config->eos_token_id };
     sc_config *c = r->config;
     const cJSON *item = sc_json_get(generation, "eos_token_id");
@@ -487,40 +169,44 @@ static void read_eos(reader *r, const cJSON *generation) {
     if (!item) {
         if (c->family->eos_token_id != SC_NULL)
             c->eos_token_id[c->eos_count++] = c->family->eos_token_id;
-        record(r, "eos_token_id",
-               c->eos_count ? number_text(r->pool, (double)c->eos_token_id[0]) : "null",
-               by_default(r));
+        sc_read_record(r, "eos_token_id",
+                       c->eos_count ? sc_read_number_text(r->pool, (double)c->eos_token_id[0])
+                                    : "null",
+                       sc_read_by_default(r));
         return;
     }
     const int many = cJSON_IsArray(item) ? cJSON_GetArraySize(item) : !cJSON_IsNull(item);
     if (many > MOST)
-        fail(r, "eos_token_id", sc_pool_printf(r->pool, "%d ids, at most %d", many, MOST));
+        sc_read_fail(r, "eos_token_id", sc_pool_printf(r->pool, "%d ids, at most %d", many, MOST));
     for (int i = 0; i < many && !r->rc; i++) {
         int64_t id;
         if (!sc_json_int(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item, &id) ||
             id < -1 || id > LARGEST)
-            fail(r, "eos_token_id",
-                 sc_pool_printf(r->pool, "%s is neither an id nor a list of ids", quote(r, item)));
+            sc_read_fail(r, "eos_token_id",
+                         sc_pool_printf(r->pool, "%s is neither an id nor a list of ids",
+                                        sc_read_quote(r, item)));
         else if (id >= 0)
             c->eos_token_id[c->eos_count++] = id;
     }
-    record(r, "eos_token_id", quote(r, item), from);
+    sc_read_record(r, "eos_token_id", sc_read_quote(r, item), from);
 }
 
-static void read_bos(reader *r) {
+static void read_bos(sc_reader *r) {
     sc_config *c = r->config;
     const cJSON *item = sc_json_get(r->json, "bos_token_id");
     c->bos_token_id = item ? -1 : c->family->bos_token_id;
     if (item && !cJSON_IsNull(item) && !sc_json_int(item, &c->bos_token_id))
-        fail(r, "bos_token_id", sc_pool_printf(r->pool, "%s is no id", quote(r, item)));
-    record(r, "bos_token_id",
-           c->bos_token_id < 0 ? "null" : number_text(r->pool, (double)c->bos_token_id),
-           item ? r->file : by_default(r));
+        sc_read_fail(r, "bos_token_id",
+                     sc_pool_printf(r->pool, "%s is no id", sc_read_quote(r, item)));
+    sc_read_record(r, "bos_token_id",
+                   c->bos_token_id < 0 ? "null"
+                                       : sc_read_number_text(r->pool, (double)c->bos_token_id),
+                   item ? r->file : sc_read_by_default(r));
 }
 
 /* Settings of other families: here they would change nothing in the reference, and are hardly
  * meant. */
-static void refuse_foreign(reader *r) {
+static void refuse_foreign(sc_reader *r) {
     static const char *const keys[] = { "attn_logit_softcapping",
                                         "final_logit_softcapping",
                                         "embedding_multiplier",
@@ -538,6 +224,39 @@ static void refuse_foreign(reader *r) {
         refuse(r, keys[i], "this family has no such setting");
 }
 
+/* What a graph needs besides the layers, strictly. */
+static void read_model(sc_reader *r, const cJSON *generation) {
+    sc_config *c = r->config;
+    const sc_family *f = c->family;
+    c->vocab_size = sc_read_count(r, "vocab_size", f->vocab_size, false);
+    c->intermediate_size = sc_read_count(r, "intermediate_size", f->intermediate_size, false);
+    sc_read_rope(r);
+    read_act(r);
+    c->rms_norm_eps = sc_read_real(r, r->json, "", "rms_norm_eps", 1e-6);
+    c->tie_word_embeddings = sc_read_flag(r, "tie_word_embeddings", false);
+    if (f->attention_bias)
+        c->attention_bias = sc_read_flag(r, "attention_bias", false);
+    else
+        refuse(r, "attention_bias", "this family has no such bias");
+    if (f->mlp_bias)
+        c->mlp_bias = sc_read_flag(r, "mlp_bias", false);
+    else
+        refuse(r, "mlp_bias", "this family has no such bias");
+    refuse(r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
+    refuse(r, "per_layer_config", "this family's layers are alike");
+    refuse_foreign(r);
+    for (int64_t i = 0; i < c->num_hidden_layers; i++)
+        if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION)
+            sc_read_unsupported(r, "layer_types",
+                                sc_pool_printf(r->pool, "%s is not what %s does",
+                                               sc_layer_type_name(c->layer[i].type),
+                                               c->model_type));
+    if (!r->rc)
+        read_eos(r, generation);
+    if (!r->rc)
+        read_bos(r);
+}
+
 /* The text part of a multimodal config: the first of these keys that is not null. */
 static const cJSON *text_part(const cJSON *json, const char **prefix) {
     static const char *const keys[] = { "decoder", "generator", "text_config" };
@@ -553,71 +272,100 @@ static const cJSON *text_part(const cJSON *json, const char **prefix) {
     return json;
 }
 
-static const char *family_names(const reader *r) {
+/* The families whose graph can be built. */
+static const char *family_names(const sc_reader *r) {
     const char *names = "";
     for (size_t i = 0; sc_family_at(i) && names; i++)
-        names =
-            sc_pool_printf(r->pool, "%s%s%s", names, i ? ", " : "", sc_family_at(i)->model_type);
+        if (sc_family_at(i)->build)
+            names = sc_pool_printf(r->pool, "%s%s%s", names, *names ? ", " : "",
+                                   sc_family_at(i)->model_type);
     return names ? names : "";
 }
 
-static void find_family(reader *r) {
+/* A text config may leave its model_type to the outer one: gemma3 holds a gemma3_text. */
+static const sc_family *inner_family(const sc_reader *r, const char *outer) {
+    const char *text = sc_pool_printf(r->pool, "%s_text", outer);
+    const sc_family *family = text ? sc_family_find(text) : NULL;
+    return family ? family : sc_family_find(outer);
+}
+
+static void find_family(sc_reader *r, const cJSON *outer, bool generic) {
+    sc_config *c = r->config;
     const cJSON *type = sc_json_get(r->json, "model_type");
+    const bool inherited = !cJSON_IsString(type);
+    if (inherited)
+        type = sc_json_get(outer, "model_type");
     if (!type || !cJSON_IsString(type)) {
-        fail(r, "model_type", "is missing (is this the config.json of a model?)");
+        sc_read_fail(r, "model_type", "is missing (is this the config.json of a model?)");
         return;
     }
-    r->config->model_type = sc_pool_strdup(r->pool, type->valuestring);
-    r->config->family = sc_family_find(type->valuestring);
-    if (!r->config->family)
-        fail(r, "model_type",
-             sc_pool_printf(r->pool, "%s is none of %s (docs/adding-a-family.md)", quote(r, type),
-                            family_names(r)));
-    else
-        record(r, "model_type", r->config->model_type, r->file);
+    c->family = inherited ? inner_family(r, type->valuestring) : sc_family_find(type->valuestring);
+    if (!c->family)
+        c->family = inner_family(r, type->valuestring);
+    if (!c->family && generic) {
+        c->family = sc_family_generic();
+        sc_read_note(r, sc_pool_printf(r->pool,
+                                       "model_type: %s is unknown; what all families share is read",
+                                       sc_read_quote(r, type)));
+    }
+    if (!c->family) {
+        sc_read_fail(r, "model_type",
+                     sc_pool_printf(r->pool,
+                                    "%s is unknown (--generic reads what all families share, for "
+                                    "the cache alone; docs/adding-a-family.md)",
+                                    sc_read_quote(r, type)));
+        return;
+    }
+    c->model_type =
+        c->family->model_type ? c->family->model_type : sc_pool_strdup(r->pool, type->valuestring);
+    sc_read_record(r, "model_type", c->model_type, r->file);
+    if (c->family->no_cache)
+        sc_read_fail(
+            r, "model_type",
+            sc_pool_printf(r->pool, "%s: %s", sc_read_quote(r, type), c->family->no_cache));
+    if (!c->family->build)
+        sc_read_unsupported(r, "model_type",
+                            sc_pool_printf(r->pool,
+                                           "%s: only its cache can be cast, not its forward pass "
+                                           "(export --only cache); of %s both can",
+                                           sc_read_quote(r, type), family_names(r)));
+}
+
+/* --generic: what the file does not say. */
+static void note_assumptions(sc_reader *r) {
+    const sc_config *c = r->config;
+    const char *text = "";
+    for (int i = 0; i < c->entries && text; i++)
+        if (strcmp(c->entry[i].from, r->file))
+            text = sc_pool_printf(r->pool, "%s%s%s %s", text, *text ? ", " : "", c->entry[i].key,
+                                  c->entry[i].value);
+    sc_read_note(r, text ? sc_pool_printf(r->pool, "assumed: %s", text) : NULL);
 }
 
 int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJSON *json,
-                   const cJSON *generation, sc_error *err) {
+                   const cJSON *generation, bool generic, sc_error *err) {
     sc_config *c = sc_pool_alloc(pool, 1, sizeof *c);
-    if (c)
-        c->entry = sc_pool_alloc(pool, ENTRIES, sizeof *c->entry);
-    if (c)
-        c->note = sc_pool_alloc(pool, NOTES, sizeof *c->note);
-    if (!c || !c->entry || !c->note)
+    if (!c)
         return sc_oom(err, "reading the config");
     c->path = path;
     const char *slash = strrchr(path, '/');
-    reader r = { .config = c, .pool = pool, .file = slash ? slash + 1 : path, .err = err };
+    sc_reader r = { .config = c, .pool = pool, .file = slash ? slash + 1 : path, .err = err };
     if (!cJSON_IsObject(json))
         return sc_fail(err, SC_EINPUT, "%s: is no JSON object (is this a config.json?)", r.file);
     r.json = text_part(json, &r.prefix);
-    find_family(&r);
-    if (r.rc)
-        return r.rc;
-    read_sizes(&r);
-    read_window(&r);
-    read_layer_types(&r);
-    read_rope(&r);
-    read_freq_factors(&r);
-    read_act(&r);
-    read_dtype(&r);
-    c->rms_norm_eps = real(&r, r.json, "", "rms_norm_eps", 1e-6);
-    c->tie_word_embeddings = flag(&r, "tie_word_embeddings", false);
-    if (c->family->attention_bias)
-        c->attention_bias = flag(&r, "attention_bias", false);
-    else
-        refuse(&r, "attention_bias", "this family has no such bias");
-    if (c->family->mlp_bias)
-        c->mlp_bias = flag(&r, "mlp_bias", false);
-    else
-        refuse(&r, "mlp_bias", "this family has no such bias");
-    refuse(&r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
-    refuse_foreign(&r);
+    find_family(&r, json, generic);
     if (!r.rc)
-        read_eos(&r, generation);
+        read_sizes(&r);
     if (!r.rc)
-        read_bos(&r);
+        read_window(&r);
+    if (!r.rc)
+        sc_read_layers(&r);
+    if (!r.rc)
+        read_dtype(&r);
+    if (!r.rc && c->family == sc_family_generic())
+        note_assumptions(&r);
+    if (!r.rc && c->family->build)
+        read_model(&r, generation);
     if (r.rc)
         return r.rc;
     *config = c;

@@ -3,9 +3,14 @@
  *
  * Fields keep config.json's keys. A key that is absent takes the default of its model_type's config
  * class in transformers 5; null stays null; both are other things than zero. Where each value came
- * from is kept for `inspect`. A key that changes the arithmetic and is not understood is an error.
+ * from is kept for `inspect`.
  *
- * Source  transformers src/transformers/models/<family>/configuration_<family>.py.
+ * Every family's cache is read: the type, widths and states of each layer. Of a family whose graph
+ * can be built the rest is read too, strictly: a value that is none is an error; a setting that
+ * changes the arithmetic and that we do not do is left in `unsupported`, and no graph is built.
+ *
+ * Source  transformers src/transformers/models/<family>/configuration_<family>.py;
+ *         src/transformers/cache_utils.py, get_layer_types_and_kwargs: layers.
  */
 #ifndef SC_CONFIG_H
 #define SC_CONFIG_H
@@ -17,6 +22,46 @@
 
 #include "pool.h"
 
+typedef enum {
+    SC_FULL_ATTENTION,
+    SC_SLIDING_ATTENTION,
+    SC_CHUNKED_ATTENTION,
+    SC_INDEXED_ATTENTION,
+    SC_CONV,
+    SC_LINEAR_ATTENTION,
+    SC_HYBRID,
+    SC_HYBRID_SLIDING,
+    SC_DUMMY,
+    SC_LAYER_TYPES
+} sc_layer_type;
+
+/* "full_attention", …: the names of config.json. */
+const char *sc_layer_type_name(sc_layer_type type);
+/* Keys and values of a ring: only the last window (or chunk) tokens. */
+bool sc_layer_type_rings(sc_layer_type type);
+/* Keys and values at all; states at all. */
+bool sc_layer_type_has_kv(sc_layer_type type);
+bool sc_layer_type_has_states(sc_layer_type type);
+
+/* A convolution's last columns or a recurrent state: no sequence dimension. */
+typedef struct {
+    const char *name; /* "conv_state", "recurrent_state" */
+    int index;        /* among the layer's states of that name */
+    int rank;
+    int64_t dim[3]; /* [rank], after the batch; of a conv_state [channels, columns] */
+    bool float32;   /* in any cache; else the cache's dtype */
+} sc_state_config;
+
+typedef struct {
+    sc_layer_type type;
+    int64_t kv_heads, head_dim, v_head_dim; /* one head's key and value; 0 without them */
+    int64_t window;                         /* of a ring: sliding_window or attention_chunk_size */
+    int64_t index_head_dim;                 /* width of the indexer's keys; 0: none */
+    int states;
+    const sc_state_config *state;
+    int kv_source; /* the layer whose keys and values it reads: itself, or an earlier one */
+} sc_layer_config;
+
 typedef struct {
     const char *key, *value, *from; /* from: "config.json", "default of qwen3", "rule: …" */
 } sc_config_entry;
@@ -27,15 +72,21 @@ typedef struct {
     const char *path; /* file, for messages */
     const char *model_type;
     const sc_family *family;
-    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
+    int64_t hidden_size, num_hidden_layers;
     int64_t num_attention_heads, num_key_value_heads, head_dim;
-    int64_t max_position_embeddings;
-    int64_t sliding_window;   /* 0: null, no window */
-    const char **layer_types; /* [num_hidden_layers], "full_attention" | "sliding_attention" */
+    int64_t max_position_embeddings; /* 0: the class has no such key */
+    int64_t sliding_window;          /* 0: null, no window */
+    bool listed;                     /* layer_types is in the file */
+    bool shares;                     /* a layer reads another's keys and values */
+    sc_layer_config *layer;          /* [num_hidden_layers] */
+    const char *dtype;               /* "float32", "bfloat16", "float16": of the checkpoint */
+    const char *unsupported;         /* why no graph can be built of this; NULL: it can */
+
+    /* Read for families whose graph can be built. */
+    int64_t vocab_size, intermediate_size;
     const char *hidden_act;
     double rms_norm_eps;
     bool tie_word_embeddings, attention_bias, mlp_bias;
-    const char *dtype; /* "float32", "bfloat16", "float16": of the checkpoint */
     struct {
         const char *rope_type; /* default, linear, llama3 */
         double rope_theta, factor, low_freq_factor, high_freq_factor;
@@ -46,15 +97,17 @@ typedef struct {
     int eos_count;
     int64_t eos_token_id[16];
     int64_t bos_token_id; /* -1: null */
+
     int entries;
     sc_config_entry *entry; /* every value, in reading order, with its origin */
     int notes;
-    const char *
-        *note; /* what inspect and export should say: "sliding_window 4096 is not used: …" */
+    const char **note; /* what inspect and export should say: "sliding_window: 8 is not used, …" */
 } sc_config;
 
-/* From a parsed object. generation (generation_config.json, may be NULL) wins for eos_token_id. */
+/* From a parsed object. generation (generation_config.json, may be NULL) wins for eos_token_id.
+ * generic: an unknown model_type is read by the keys all families share, with notes on what is
+ * assumed. */
 int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJSON *json,
-                   const cJSON *generation, sc_error *err);
+                   const cJSON *generation, bool generic, sc_error *err);
 
 #endif

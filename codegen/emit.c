@@ -360,8 +360,8 @@ static void emit_shapes(scope *top, const sc_plan *plan) {
     for (int i = 0; i < g->layers; i++) {
         scope s = item(top, "places");
         number(&s, "layer", i);
-        number(&s, "keys_offset", (int64_t)plan->layer[i].keys_offset);
-        number(&s, "values_offset", (int64_t)plan->layer[i].values_offset);
+        number(&s, "keys_offset", (int64_t)plan->layer[i].keys.offset);
+        number(&s, "values_offset", (int64_t)plan->layer[i].values.offset);
         number(&s, "shape", plan->layer[i].shape);
         const sc_cache_shape *c = &plan->shape[plan->layer[i].shape];
         text(&s, "layer_type", sc_layer_type_name(c->type));

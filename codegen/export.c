@@ -56,9 +56,9 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
     const sc_config *config = source->config;
     sc_plan_options o = { .max_cache_len = options->max_cache_len,
                           .batch_size = options->batch_size };
+    const int64_t positions = config->max_position_embeddings;
     if (!o.max_cache_len)
-        o.max_cache_len =
-            config->max_position_embeddings < USUAL ? config->max_position_embeddings : USUAL;
+        o.max_cache_len = positions && positions < USUAL ? positions : USUAL;
     if (!o.batch_size)
         o.batch_size = 1;
     o.dtype = SC_F32;
@@ -75,11 +75,11 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
             options->arch);
     int rc = casting_name(&o.name, pool, options->name, config->model_type, err);
     sc_graph *graph = NULL;
-    if (!rc)
+    if (!rc && !options->only_cache)
         rc = sc_graph_make(&graph, pool, config, err);
     sc_plan *made = NULL;
     if (!rc)
-        rc = sc_plan_make(&made, pool, graph, &o, err);
+        rc = sc_plan_make(&made, pool, config, graph, &o, err);
     if (!rc)
         *plan = made;
     return rc;
@@ -132,7 +132,7 @@ static int write_weights(sc_folder *folder, sc_pool *pool, const sc_source *sour
         return rc;
     if (extra && !quiet)
         fprintf(stderr, "%s: %s: is not used by model_type %s\n", source->tensors->path, extra,
-                plan->graph->family);
+                plan->config->model_type);
     const bool bar = !quiet && isatty(STDERR_FILENO);
     rc = sc_pack_write(fd, name, plan, source->tensors, layout, hex, bar ? show_progress : NULL,
                        err);

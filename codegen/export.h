@@ -14,6 +14,8 @@ typedef struct {
     int64_t batch_size;    /* 0: 1 */
     const char *dtype;     /* NULL: float32 */
     const char *arch;      /* NULL: native */
+    bool only_cache;       /* the cache alone: no graph, no weights */
+    bool generic;          /* read an unknown model_type by its generic keys */
     bool quiet;
 } sc_export_options;
 

@@ -1,10 +1,11 @@
 /*
- * families.h - the model families: what each config class defaults to, and who builds its graph.
+ * families.h - the model families: what each config class defaults to, how the cache of its layers
+ * comes about, and, where we can, who builds its graph.
  *
- * One row of the table in families.c and one small builder in families/ make a family.
+ * One small file in families/ and one line of the table in families.c make a family.
  *
  * Source  transformers src/transformers/models/<family>/configuration_<family>.py: the defaults;
- *         modeling_<family>.py: biases and norms. docs/adding-a-family.md: how to add one.
+ *         modeling_<family>.py: widths of states, biases and norms. docs/adding-a-family.md.
  */
 #ifndef SC_FAMILIES_H
 #define SC_FAMILIES_H
@@ -14,38 +15,77 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "config_read.h"
 #include "graph.h"
 
-enum { SC_NULL = -1 }; /* a default that is null: another thing than zero */
-
-/* How layer_types comes about when the file gives none. */
-typedef enum {
-    SC_RULE_WINDOW,           /* all sliding where sliding_window is not null */
-    SC_RULE_MAX_WINDOW_LAYERS /* use_sliding_window, and from layer max_window_layers on */
-} sc_layer_rule;
+/* The class's public name of a key, and the name under which its files hold it. */
+typedef struct {
+    const char *key, *stored;
+} sc_alias;
 
 struct sc_family {
     const char *model_type;
-    sc_layer_rule rule;
-    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
-    int64_t num_attention_heads, num_key_value_heads, head_dim; /* the last two may be SC_NULL */
-    int64_t max_position_embeddings;
-    int64_t sliding_window; /* SC_NULL: none */
-    int64_t bos_token_id, eos_token_id;
-    bool attention_bias, mlp_bias; /* the class has this key; its default is false everywhere */
-    bool gelu;                     /* hidden_act may be gelu or gelu_pytorch_tanh */
-    /* Adds ropes and layers to a graph whose other fields are set. */
+    const sc_alias *alias; /* ends with a NULL key; NULL: none */
+
+    /* Defaults; SC_NULL is null, 0 that the class has no such key. */
+    int64_t hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim;
+    int64_t max_position_embeddings, sliding_window, attention_chunk_size;
+    bool kv_heads_null, head_dim_null; /* null is allowed although the default is another */
+    bool window_not_null;              /* sliding_window must not be null */
+    bool window_switch;                /* use_sliding_window false makes sliding_window null */
+
+    const char *no_cache; /* why no cache can be cast of it; NULL: it can */
+
+    /* Layer types when the file lists none: by the period, else by what windows there are. */
+    bool types_computed;    /* a list in the file is an error */
+    int64_t period;         /* every period-th layer is full; 0: no such rule */
+    const char *period_key; /* where the file may set it; NULL: nowhere */
+    sc_layer_type others;   /* the type of the layers between */
+    bool shares_kv;         /* the last num_kv_shared_layers read earlier layers' K and V */
+    int64_t num_kv_shared_layers;
+
+    /* Instead of reading num_hidden_layers. */
+    int64_t (*layer_count)(sc_reader *r);
+    /* After the types above (or the file's: config->listed), to correct or replace them. */
+    void (*types)(sc_reader *r);
+    /* Widths that do not follow from num_key_value_heads and head_dim, and the states. */
+    void (*widths)(sc_reader *r);
+
+    /* The graph. NULL: only the cache can be cast. */
     int (*build)(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err);
+    int64_t vocab_size, intermediate_size, bos_token_id, eos_token_id;
+    bool attention_bias, mlp_bias; /* the class has this key; its default is false everywhere */
 };
 
 /* The family of that model_type, NULL: unknown. */
 const sc_family *sc_family_find(const char *model_type);
 /* The i-th family in the table's order, NULL past the last. */
 const sc_family *sc_family_at(size_t i);
+/* What --generic reads of an unknown model_type: everything must be in the file. */
+const sc_family *sc_family_generic(void);
 
-int sc_build_llama(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err);
-int sc_build_mistral(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err);
-int sc_build_qwen2(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err);
-int sc_build_qwen3(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err);
+/* What families share. */
+
+/* full where (i + 1) % period is 0, the others between. */
+void sc_types_periodic(sc_reader *r, int64_t period, sc_layer_type others);
+/* Qwen2, Qwen3: sliding from max_window_layers on, where there is a window. */
+void sc_types_max_window_layers(sc_reader *r);
+/* SmolLM3, Llama 4: by no_rope_layers (1: the layer has rope), or when that is absent, null or
+ * (empty_is_absent) empty, every no_rope_layer_interval-th layer is without. */
+void sc_types_by_rope(sc_reader *r, sc_layer_type with, sc_layer_type without,
+                      bool empty_is_absent);
+/* The cache of latent attention: keys [1, kv_lora_rank], values [1, qk_rope_head_dim]. */
+void sc_widths_latent(sc_reader *r);
+/* The same with the indexer's keys, [index_head_dim]. */
+void sc_widths_indexed(sc_reader *r);
+/* Mamba2's two states. channels: of the convolution's input; columns: its kernel. */
+void sc_widths_mamba2(sc_reader *r, int64_t channels, int64_t columns, int64_t heads,
+                      int64_t head_dim, int64_t state_size);
+/* Qwen3-Next's gated delta rule: one convolution over q, k and v, one matrix per value head. */
+void sc_widths_gated_delta(sc_reader *r);
+/* These states for every layer that has states. NULL: no memory. */
+const sc_state_config *sc_states(sc_reader *r, int count, const sc_state_config *state);
+
+bool sc_layer_type_find(sc_layer_type *type, const char *name);
 
 #endif

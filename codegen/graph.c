@@ -9,10 +9,6 @@
 
 static const double pi = 3.14159265358979323846;
 
-const char *sc_layer_type_name(sc_layer_type type) {
-    return type == SC_SLIDING_ATTENTION ? "sliding_attention" : "full_attention";
-}
-
 /* Frequency of llama3: long waves are stretched by factor, short ones kept, between them a blend.
  * transformers modeling_rope_utils.py, _compute_llama3_parameters. */
 static double llama3_freq(double freq, const sc_config *config) {
@@ -94,16 +90,16 @@ static sc_op norm(namer *n, const char *module, const sc_config *config) {
 
 static sc_op attention(namer *n, const sc_config *config, const sc_decoder_shape *shape,
                        int64_t q_width, int64_t kv_width, int rope) {
-    const bool sliding = !strcmp(config->layer_types[n->layer], "sliding_attention");
-    const int64_t hidden = config->hidden_size, head_dim = config->head_dim;
+    const sc_layer_config *layer = &config->layer[n->layer];
+    const int64_t hidden = config->hidden_size, head_dim = layer->head_dim;
     const float eps = (float)config->rms_norm_eps;
     sc_attention a = {
-        .type = sliding ? SC_SLIDING_ATTENTION : SC_FULL_ATTENTION,
+        .type = layer->type,
         .heads = config->num_attention_heads,
-        .kv_heads = config->num_key_value_heads,
+        .kv_heads = layer->kv_heads,
         .head_dim = head_dim,
-        .v_head_dim = head_dim,
-        .window = sliding ? config->sliding_window : 0,
+        .v_head_dim = layer->v_head_dim,
+        .window = layer->window,
         .scale = (float)(1 / sqrt((double)head_dim)),
         .rope = rope,
     };
@@ -220,6 +216,8 @@ static int parameters(long long *total, const sc_graph *graph, sc_error *err) {
 }
 
 int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_error *err) {
+    if (config->unsupported)
+        return sc_fail(err, SC_EINPUT, "%s", config->unsupported);
     sc_graph *g = sc_pool_alloc(pool, 1, sizeof *g);
     const size_t layers = (size_t)config->num_hidden_layers;
     sc_layer *layer = sc_pool_alloc(pool, layers, sizeof *layer);

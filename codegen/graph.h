@@ -14,8 +14,6 @@
 #include "config.h"
 #include "pool.h"
 
-typedef enum { SC_FULL_ATTENTION, SC_SLIDING_ATTENTION } sc_layer_type;
-
 typedef enum { SC_OP_NORM, SC_OP_ATTENTION, SC_OP_GATED_MLP, SC_OP_RESIDUAL } sc_op_kind;
 
 typedef enum { SC_ACT_SILU, SC_ACT_GELU, SC_ACT_GELU_TANH } sc_activation;
@@ -94,7 +92,5 @@ int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_e
 
 /* As print(exported_program): operations in order, tensor names and shapes, parameter count. */
 void sc_graph_print(FILE *out, const sc_graph *graph, const sc_config *config);
-
-const char *sc_layer_type_name(sc_layer_type type); /* "full_attention", "sliding_attention" */
 
 #endif

@@ -56,6 +56,8 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
         cli->json = true;
     else if (!strcmp(word, "--quiet"))
         e->quiet = true;
+    else if (!strcmp(word, "--generic"))
+        e->generic = true;
     else if (word[0] != '-' || !word[1]) {
         if (cli->models == 2)
             return sc_fail(err, SC_EUSAGE,
@@ -83,7 +85,11 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
             e->arch = value;
         else if (!strcmp(word, "--name"))
             e->name = value;
-        else if (!strcmp(word, "--target")) {
+        else if (!strcmp(word, "--only")) {
+            if (strcmp(value, "cache"))
+                return sc_fail(err, SC_EUSAGE, "--only: \"%s\" is none of cache", value);
+            e->only_cache = true;
+        } else if (!strcmp(word, "--target")) {
             if (strcmp(value, "cpu"))
                 return sc_fail(err, SC_EUSAGE, "--target: \"%s\" is none of cpu", value);
         } else if (runs && !strcmp(word, "--bench"))

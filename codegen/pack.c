@@ -33,7 +33,7 @@ static int check_part(const sc_plan *plan, const sc_packed *p, const sc_pack_par
     if (!t)
         return sc_fail(err, SC_EINPUT,
                        "%s: %s: is missing (is the checkpoint complete, and of model_type %s?)",
-                       tensors->path, part->tensor, plan->graph->family);
+                       tensors->path, part->tensor, plan->config->model_type);
     const bool vector = p->kind == SC_PACK_FLOATS || p->kind == SC_PACK_BIAS;
     const int64_t want[2] = { part->rows, p->in };
     const int rank = vector ? 1 : 2;

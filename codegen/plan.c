@@ -28,65 +28,10 @@ const char *sc_dtype_name(sc_dtype dtype) {
     return names[dtype];
 }
 
-const char *sc_bytes_text(char text[32], unsigned long long bytes) {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
-    int unit = 0;
-    unsigned long long scale = 1;
-    while (unit < 5 && bytes / scale >= 1024) {
-        scale *= 1024;
-        unit++;
-    }
-    const unsigned long long whole = bytes / scale;
-    const unsigned long long tenths = (bytes % scale) * 10 / scale;
-    if (tenths)
-        snprintf(text, 32, "%llu.%llu %s", whole, tenths, units[unit]);
-    else
-        snprintf(text, 32, "%llu %s", whole, units[unit]);
-    return text;
-}
-
-int sc_plan_slots(int64_t *slots, sc_layer_type type, int64_t max_cache_len, int64_t sliding_window,
-                  sc_error *err) {
-    if (max_cache_len < 1)
-        return sc_fail(err, SC_EINPUT, "plan: max_cache_len: %lld is not positive",
-                       (long long)max_cache_len);
-    if (type == SC_SLIDING_ATTENTION && sliding_window < 1)
-        return sc_fail(err, SC_EINPUT, "plan: sliding_window: %lld is not positive",
-                       (long long)sliding_window);
-    const bool shorter = type == SC_SLIDING_ATTENTION && sliding_window < max_cache_len;
-    *slots = shorter ? sliding_window : max_cache_len;
-    return SC_OK;
-}
-
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static size_t kv_size(const sc_plan *plan) { return plan->options.dtype == SC_F32 ? 4 : 2; }
-
-static int plan_shape(sc_plan *plan, const sc_attention *a, int *index, sc_error *err) {
-    sc_cache_shape shape = { .type = a->type,
-                             .kv_heads = a->kv_heads,
-                             .head_dim = a->head_dim,
-                             .v_head_dim = a->v_head_dim,
-                             .window = a->window };
-    const int rc =
-        sc_plan_slots(&shape.slots, a->type, plan->options.max_cache_len, a->window, err);
-    if (rc)
-        return rc;
-    shape.ring = a->type == SC_SLIDING_ATTENTION;
-    /* A ring of the whole window forgets only what nobody sees; a shorter one must not wrap. */
-    const bool whole = shape.ring && shape.slots == a->window;
-    shape.capacity = whole ? -1 : shape.slots;
-    shape.evicted = whole ? plan->options.max_cache_len : 0;
-    for (int i = 0; i < plan->shapes; i++)
-        if (!memcmp(&plan->shape[i], &shape, sizeof shape)) {
-            *index = i;
-            return SC_OK;
-        }
-    plan->shape[plan->shapes] = shape;
-    *index = plan->shapes++;
-    return SC_OK;
-}
 
 /* count * size * … as size_t, checked. */
 static int bytes_of(size_t *bytes, const int64_t *factor, int factors, sc_error *err) {
@@ -97,48 +42,6 @@ static int bytes_of(size_t *bytes, const int64_t *factor, int factors, sc_error 
             return rc;
     }
     *bytes = (size_t)product;
-    return SC_OK;
-}
-
-static int plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err) {
-    const sc_graph *g = plan->graph;
-    plan->shape = sc_pool_alloc(pool, (size_t)g->layers, sizeof *plan->shape);
-    plan->layer = sc_pool_alloc(pool, (size_t)g->layers, sizeof *plan->layer);
-    if (!plan->shape || !plan->layer)
-        return sc_oom(err, "planning the cache");
-    const int64_t size = (int64_t)kv_size(plan), batch = plan->options.batch_size;
-    for (int i = 0; i < g->layers; i++) {
-        sc_layer_cache *layer = &plan->layer[i];
-        int rc = plan_shape(plan, g->layer[i].attention, &layer->shape, err);
-        if (rc)
-            return rc;
-        const sc_cache_shape *s = &plan->shape[layer->shape];
-        rc = bytes_of(&layer->keys_bytes,
-                      (int64_t[]){ batch, s->kv_heads, s->slots, s->head_dim, size }, 5, err);
-        if (!rc)
-            rc = bytes_of(&layer->values_bytes,
-                          (int64_t[]){ batch, s->kv_heads, s->slots, s->v_head_dim, size }, 5, err);
-        if (rc)
-            return rc;
-        layer->keys_offset = plan->arena_bytes;
-        layer->values_offset = layer->keys_offset + layer->keys_bytes;
-        if (__builtin_add_overflow(plan->arena_bytes, layer->keys_bytes + layer->values_bytes,
-                                   &plan->arena_bytes))
-            return sc_fail(err, SC_EINPUT,
-                           "plan: the cache's size overflows (a smaller "
-                           "--max-cache-len or --batch-size)");
-    }
-    for (int i = 0; i < plan->shapes; i++) {
-        const sc_cache_shape *s = &plan->shape[i];
-        size_t bytes;
-        const int rc = bytes_of(
-            &bytes,
-            (int64_t[]){ batch, s->kv_heads, s->evicted, s->head_dim + s->v_head_dim, size }, 5,
-            err);
-        if (rc)
-            return rc;
-        plan->cache_scratch_bytes += bytes;
-    }
     return SC_OK;
 }
 
@@ -333,7 +236,7 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
     return SC_OK;
 }
 
-int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_graph *graph,
+int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const sc_graph *graph,
                  const sc_plan_options *options, sc_error *err) {
     if (options->max_cache_len < 1 || options->max_cache_len > INT32_MAX / 2)
         return sc_fail(err, SC_EUSAGE, "--max-cache-len: %lld is not in 1 … %d",
@@ -345,13 +248,14 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_graph *graph,
     if (!p)
         return sc_oom(err, "planning");
     p->options = *options;
+    p->config = config;
     p->graph = graph;
     p->panel = 2 * options->arch->lanes;
     p->pairs = options->arch->pairs && options->dtype == SC_BF16;
-    int rc = plan_cache(p, pool, err);
-    if (!rc)
+    int rc = sc_plan_cache(p, pool, err);
+    if (!rc && graph)
         rc = plan_weights(p, pool, err);
-    if (!rc)
+    if (!rc && graph)
         rc = plan_scratch(p, err);
     if (!rc)
         rc = sc_plan_check(p, err);
@@ -360,87 +264,39 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_graph *graph,
     return rc;
 }
 
+/* The next buffer: where the last one ends, or up to 3 bytes on. */
+static int check_buffer(const sc_buffer *buffer, size_t *at, int layer, sc_error *err) {
+    if (!buffer->bytes)
+        return SC_OK;
+    if (buffer->offset < *at || buffer->offset - *at > 3)
+        return sc_fail(err, SC_ECHECK, "plan: layer %d: its buffers do not follow the last one's",
+                       layer);
+    *at = buffer->offset + buffer->bytes;
+    return SC_OK;
+}
+
 int sc_plan_check(const sc_plan *plan, sc_error *err) {
-    size_t at = 0;
-    for (int i = 0; i < plan->graph->layers; i++) {
+    size_t at = 0, sum = plan->padding_bytes;
+    for (int i = 0; i < plan->layers; i++) {
         const sc_layer_cache *layer = &plan->layer[i];
-        const size_t size = kv_size(plan);
-        if (layer->keys_offset != at || layer->values_offset != at + layer->keys_bytes)
-            return sc_fail(err, SC_ECHECK,
-                           "plan: layer %d: its buffers do not follow the last one's", i);
-        if (layer->keys_offset % size || layer->values_offset % size)
+        int rc = check_buffer(&layer->keys, &at, i, err);
+        rc = rc ? rc : check_buffer(&layer->values, &at, i, err);
+        rc = rc ? rc : check_buffer(&layer->indexer_keys, &at, i, err);
+        for (int k = 0; k < plan->config->layer[i].states && !rc; k++) {
+            rc = check_buffer(&layer->state[k], &at, i, err);
+            sum += layer->state[k].bytes;
+        }
+        if (rc)
+            return rc;
+        if (layer->keys.offset % kv_size(plan) || layer->values.offset % kv_size(plan))
             return sc_fail(err, SC_ECHECK, "plan: layer %d: a buffer is not aligned", i);
-        at += layer->keys_bytes + layer->values_bytes;
+        sum += layer->keys.bytes + layer->values.bytes + layer->indexer_keys.bytes;
     }
-    if (at != plan->arena_bytes)
+    if (at != plan->arena_bytes || sum != plan->arena_bytes)
         return sc_fail(err, SC_ECHECK, "plan: the buffers add up to %zu bytes, the arena has %zu",
-                       at, plan->arena_bytes);
+                       sum, plan->arena_bytes);
     for (int i = 1; i < plan->packed; i++)
         if (plan->pack[i].offset < plan->pack[i - 1].offset + plan->pack[i - 1].bytes)
             return sc_fail(err, SC_ECHECK, "plan: packed tensor %d overlaps the one before", i);
     return SC_OK;
-}
-
-void sc_plan_print(FILE *out, const sc_plan *plan) {
-    char text[32];
-    const sc_plan_options *o = &plan->options;
-    fprintf(out, "%s: %s, max_cache_len %lld, batch_size %lld, %s, %s\n\n", o->name,
-            plan->graph->family, (long long)o->max_cache_len, (long long)o->batch_size,
-            sc_dtype_name(o->dtype), o->arch->name);
-    fprintf(out, "layer  layer_type         keys and values, each            bytes       offset\n");
-    for (int i = 0; i < plan->graph->layers; i++) {
-        const sc_layer_cache *layer = &plan->layer[i];
-        const sc_cache_shape *s = &plan->shape[layer->shape];
-        char shape[80];
-        snprintf(shape, sizeof shape, "[%lld, %lld, %lld, %lld]", (long long)o->batch_size,
-                 (long long)s->kv_heads, (long long)s->slots, (long long)s->head_dim);
-        fprintf(out, "%5d  %-18s %-28s %10zu %12zu\n", i, sc_layer_type_name(s->type), shape,
-                layer->keys_bytes + layer->values_bytes, layer->keys_offset);
-    }
-    fprintf(out, "\ncache arena      %15zu  %s\n", plan->arena_bytes,
-            sc_bytes_text(text, plan->arena_bytes));
-    fprintf(out, "cache scratch    %15zu  %s\n", plan->cache_scratch_bytes,
-            sc_bytes_text(text, plan->cache_scratch_bytes));
-    fprintf(out, "model scratch    %15zu  %s\n", plan->scratch_bytes,
-            sc_bytes_text(text, plan->scratch_bytes));
-    fprintf(out, "  and per thread %15zu  %s\n", plan->thread_scratch_bytes,
-            sc_bytes_text(text, plan->thread_scratch_bytes));
-    fprintf(out, "weights          %15llu  %s\n", (unsigned long long)plan->weights_bytes,
-            sc_bytes_text(text, plan->weights_bytes));
-}
-
-void sc_plan_print_json(FILE *out, const sc_plan *plan) {
-    const sc_plan_options *o = &plan->options;
-    fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": \"%s\",\n", o->name,
-            plan->graph->family);
-    fprintf(out,
-            "  \"max_cache_len\": %lld,\n  \"batch_size\": %lld,\n  \"dtype\": \"%s\",\n  "
-            "\"arch\": \"%s\",\n",
-            (long long)o->max_cache_len, (long long)o->batch_size, sc_dtype_name(o->dtype),
-            o->arch->name);
-    fprintf(out, "  \"layers\": [\n");
-    int64_t longest = 0;
-    for (int i = 0; i < plan->graph->layers; i++) {
-        const sc_layer_cache *layer = &plan->layer[i];
-        const sc_cache_shape *s = &plan->shape[layer->shape];
-        longest = most(longest, s->slots);
-        fprintf(
-            out,
-            "    {\"layer\": %d, \"layer_type\": \"%s\", \"key_shape\": [%lld, %lld, %lld, %lld], "
-            "\"value_shape\": [%lld, %lld, %lld, %lld], \"dtype\": \"%s\", \"bytes\": %zu, "
-            "\"max_length\": %lld, \"is_croppable\": %s, \"offset\": %zu}%s\n",
-            i, sc_layer_type_name(s->type), (long long)o->batch_size, (long long)s->kv_heads,
-            (long long)s->slots, (long long)s->head_dim, (long long)o->batch_size,
-            (long long)s->kv_heads, (long long)s->slots, (long long)s->v_head_dim,
-            sc_dtype_name(o->dtype), layer->keys_bytes + layer->values_bytes, (long long)s->slots,
-            s->ring && s->window < o->max_cache_len ? "false" : "true", layer->keys_offset,
-            i + 1 < plan->graph->layers ? "," : "");
-    }
-    fprintf(
-        out,
-        "  ],\n  \"max_length\": %lld,\n  \"arena_bytes\": %zu,\n  \"cache_scratch_bytes\": %zu,\n"
-        "  \"scratch_bytes\": %zu,\n  \"thread_scratch_bytes\": %zu,\n  \"weights_bytes\": "
-        "%llu\n}\n",
-        (long long)longest, plan->arena_bytes, plan->cache_scratch_bytes, plan->scratch_bytes,
-        plan->thread_scratch_bytes, (unsigned long long)plan->weights_bytes);
 }

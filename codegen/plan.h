@@ -1,12 +1,13 @@
 /*
  * plan.h - where every static buffer and every packed weight lives: Graph -> Plan.
  *
- * Reads   sc_graph and sc_plan_options; changes neither.
+ * Reads   sc_config, sc_graph and sc_plan_options; changes none.
  * Makes   sc_plan, in the run's pool; nothing writes to it afterwards.
  * Units   bytes, unless a name says tokens.
- * Order   K then V of layer 0, of layer 1, …, without gaps: the arena is the sum of its buffers,
- * and each is aligned to its own rows, whose bytes are a multiple of what a kernel loads. Source
- * src/transformers/cache_utils.py, StaticLayer and StaticSlidingWindowLayer: the shapes.
+ * Order   K, V, indexer keys, states of layer 0, of layer 1, …: the arena is the sum of its
+ * buffers, each at a multiple of its elements' size; padding, where a float32 follows shorter
+ * elements, is counted and listed. Source src/transformers/cache_utils.py, StaticLayer,
+ * StaticSlidingWindowLayer, StaticIndexedLayer, LinearAttentionLayer: the shapes.
  */
 #ifndef SC_PLAN_H
 #define SC_PLAN_H
@@ -36,19 +37,27 @@ typedef struct {
     const sc_arch *arch;
 } sc_plan_options;
 
-/* One distinct shape of K and V. */
+/* One distinct shape of K and V, and of what its indexer keeps. */
 typedef struct {
     sc_layer_type type;
-    int64_t kv_heads, slots, head_dim, v_head_dim, window;
+    int64_t kv_heads, slots, head_dim, v_head_dim, index_head_dim;
+    int64_t window; /* of a ring; 0 */
     bool ring;
     int64_t capacity; /* tokens that a layer can be given; -1: any number */
     int64_t evicted;  /* rows per head kept aside while a step needs what its ring drove out */
 } sc_cache_shape;
 
+/* A run of the arena; bytes 0: there is no such buffer. */
 typedef struct {
-    int shape;
-    size_t keys_offset, values_offset; /* from the start of the arena */
-    size_t keys_bytes, values_bytes;
+    size_t offset, bytes;
+} sc_buffer;
+
+typedef struct {
+    int shape; /* -1: no keys and values */
+    sc_buffer keys, values;
+    sc_buffer indexer_keys; /* [batch, slots, index_head_dim] */
+    sc_buffer *state;       /* [config->layer[i].states] */
+    size_t bytes;           /* of all of them */
 } sc_layer_cache;
 
 /* One tensor of the packed file. kind: what the rows are made of. */
@@ -81,13 +90,16 @@ typedef struct {
 
 typedef struct {
     sc_plan_options options;
-    const sc_graph *graph;
-    int64_t panel, block; /* outputs per panel; tokens per batch row of one pass */
+    const sc_config *config;
+    const sc_graph *graph; /* NULL: the cache alone */
+    int64_t panel, block;  /* outputs per panel; tokens per batch row of one pass */
     bool pairs; /* bfloat16 weights lie in pairs along the input: [panel, in / 2, lanes, 2] */
     int shapes;
     sc_cache_shape *shape;
-    sc_layer_cache *layer; /* [graph->layers] */
+    int layers;
+    sc_layer_cache *layer; /* [layers] */
     size_t arena_bytes;
+    size_t padding_bytes;       /* of the arena, so that float32 states lie at multiples of 4 */
     size_t cache_scratch_bytes; /* evicted rows */
     size_t scratch_bytes;       /* of the forward pass, without the threads' part */
     size_t thread_scratch_bytes;
@@ -100,15 +112,24 @@ typedef struct {
 } sc_plan;
 
 /*
- * Slots that one layer keeps: max_cache_len tokens, or sliding_window when that is smaller.
- * SC_EINPUT  a length is not positive; *slots is untouched.
+ * Slots that one layer keeps: max_cache_len tokens, or the window (or chunk) of a ring when that is
+ * smaller. SC_EINPUT: a length is not positive; *slots is untouched.
  */
-int sc_plan_slots(int64_t *slots, sc_layer_type type, int64_t max_cache_len, int64_t sliding_window,
+int sc_plan_slots(int64_t *slots, sc_layer_type type, int64_t max_cache_len, int64_t window,
                   sc_error *err);
 
-/* SC_EUSAGE: max_cache_len or batch_size below 1; SC_EINPUT: sizes that overflow. */
-int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_graph *graph,
+/* graph NULL: the cache alone. SC_EUSAGE: max_cache_len or batch_size below 1; SC_EINPUT: sizes
+ * that overflow. */
+int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const sc_graph *graph,
                  const sc_plan_options *options, sc_error *err);
+
+/* plan_cache.c: shapes, layers and the arena. */
+int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err);
+
+/* What the reference says of a layer after its first update: its most tokens, -1 without a maximum
+ * (hybrid layers too); whether crop can take tokens back. StaticCache's methods of these names. */
+int64_t sc_plan_max_length(const sc_plan *plan, int layer);
+bool sc_plan_is_croppable(const sc_plan *plan, int layer);
 
 /* Buffers do not overlap, lie in the arena, and add up to it. SC_ECHECK says what does not hold. */
 int sc_plan_check(const sc_plan *plan, sc_error *err);

@@ -83,7 +83,7 @@ static int untie(sc_source *s, sc_config *config, sc_pool *pool, sc_error *err) 
 }
 
 static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const char *config,
-                       bool weights, sc_error *err) {
+                       bool weights, bool generic, sc_error *err) {
     const char *path;
     add_input(s, config);
     int rc = sc_json_read(&s->json, config, CONFIG_LIMIT, err);
@@ -92,7 +92,7 @@ static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const ch
                            &path, err);
     sc_config *made;
     if (!rc)
-        rc = sc_config_make(&made, pool, config, s->json, s->generation, err);
+        rc = sc_config_make(&made, pool, config, s->json, s->generation, generic, err);
     if (!rc)
         s->config = made;
     if (rc || !weights)
@@ -125,14 +125,14 @@ static int open_gguf(sc_source *s, sc_pool *pool, const char *path, sc_error *er
     s->tokenizer = s->gguf->tokenizer;
     s->tokenizer_file = path;
     sc_config *made;
-    rc = sc_config_make(&made, pool, path, s->gguf->config, s->gguf->generation, err);
+    rc = sc_config_make(&made, pool, path, s->gguf->config, s->gguf->generation, false, err);
     if (!rc)
         s->config = made;
     return rc;
 }
 
 int sc_source_open(sc_source **source, sc_pool *pool, const char *model, bool with_weights,
-                   sc_error *err) {
+                   bool generic, sc_error *err) {
     sc_source *s = sc_pool_alloc(pool, 1, sizeof *s);
     struct stat st;
     if (s)
@@ -147,7 +147,7 @@ int sc_source_open(sc_source **source, sc_pool *pool, const char *model, bool wi
     int rc;
     if (S_ISDIR(st.st_mode)) {
         const char *config = sc_pool_printf(pool, "%s/config.json", model);
-        rc = config ? open_folder(s, pool, model, config, with_weights, err)
+        rc = config ? open_folder(s, pool, model, config, with_weights, generic, err)
                     : sc_oom(err, "opening the model");
     } else if (is_gguf(model))
         rc = open_gguf(s, pool, model, err);
@@ -160,7 +160,7 @@ int sc_source_open(sc_source **source, sc_pool *pool, const char *model, bool wi
         char *slash = strrchr(folder, '/');
         if (slash)
             slash[slash == folder] = 0;
-        rc = open_folder(s, pool, slash ? folder : ".", model, false, err);
+        rc = open_folder(s, pool, slash ? folder : ".", model, false, generic, err);
     }
     if (rc)
         sc_source_close(s);

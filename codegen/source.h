@@ -24,9 +24,10 @@ typedef struct {
     sc_gguf *gguf;
 } sc_source;
 
-/* with_weights: open weights and tokenizer too. SC_EINPUT names what is missing or wrong. */
+/* with_weights: open weights and tokenizer too; generic as sc_config_make's. SC_EINPUT names what
+ * is missing or wrong. */
 int sc_source_open(sc_source **source, sc_pool *pool, const char *model, bool with_weights,
-                   sc_error *err);
+                   bool generic, sc_error *err);
 void sc_source_close(sc_source *source); /* NULL is allowed */
 
 #endif

@@ -23,7 +23,7 @@ static const sc_plan *plan_of(const char *model, const char *dtype, sc_pool *poo
     const sc_plan *plan = NULL;
     const sc_export_options options = { .dtype = dtype, .arch = "x86-64-v4-bf16" };
     snprintf(path, sizeof path, "tests/reference/tiny/%s", model);
-    ck_assert_msg(!sc_source_open(source, pool, path, false, &err), "%s", err.message);
+    ck_assert_msg(!sc_source_open(source, pool, path, false, false, &err), "%s", err.message);
     ck_assert_msg(!sc_export_plan(&plan, pool, *source, &options, &err), "%s", err.message);
     return plan;
 }

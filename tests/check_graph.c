@@ -26,7 +26,7 @@ static sc_graph *made(const char *type, const char *rest) {
              type, rest);
     int rc = sc_json_parse(&json, "config.json", text, strlen(text), &err);
     if (!rc)
-        rc = sc_config_make(&config, pool, "config.json", json, NULL, &err);
+        rc = sc_config_make(&config, pool, "config.json", json, NULL, false, &err);
     cJSON_Delete(json);
     if (!rc)
         rc = sc_graph_make(&graph, pool, config, &err);

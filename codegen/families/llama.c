@@ -2,9 +2,27 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-int sc_build_llama(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err) {
+static int build(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err) {
     const sc_decoder_shape shape = { .qkv_bias = config->attention_bias,
                                      .o_bias = config->attention_bias,
                                      .mlp_bias = config->mlp_bias };
     return sc_graph_decoder(graph, pool, config, &shape, err);
 }
+
+const sc_family sc_family_llama = {
+    .model_type = "llama",
+    .hidden_size = 4096,
+    .num_hidden_layers = 32,
+    .num_attention_heads = 32,
+    .num_key_value_heads = SC_NULL,
+    .kv_heads_null = true,
+    .head_dim = SC_NULL,
+    .max_position_embeddings = 2048,
+    .build = build,
+    .vocab_size = 32000,
+    .intermediate_size = 11008,
+    .bos_token_id = 1,
+    .eos_token_id = 2,
+    .attention_bias = true,
+    .mlp_bias = true,
+};

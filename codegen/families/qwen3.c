@@ -2,9 +2,29 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-int sc_build_qwen3(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err) {
+static int build(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err) {
     const sc_decoder_shape shape = { .qkv_bias = config->attention_bias,
                                      .o_bias = config->attention_bias,
                                      .qk_norm = true };
     return sc_graph_decoder(graph, pool, config, &shape, err);
 }
+
+const sc_family sc_family_qwen3 = {
+    .model_type = "qwen3",
+    .hidden_size = 4096,
+    .num_hidden_layers = 32,
+    .num_attention_heads = 32,
+    .num_key_value_heads = 32,
+    .head_dim = 128,
+    .max_position_embeddings = 32768,
+    .sliding_window = 4096,
+    .kv_heads_null = true,
+    .window_switch = true,
+    .types = sc_types_max_window_layers,
+    .build = build,
+    .vocab_size = 151936,
+    .intermediate_size = 22016,
+    .bos_token_id = SC_NULL,
+    .eos_token_id = SC_NULL,
+    .attention_bias = true,
+};

@@ -11,7 +11,7 @@ static int plan(const cJSON *json, sc_pool *pool, sc_error *err) {
     const sc_plan *made;
     sc_source source = { 0 };
     const sc_export_options options = { .arch = "generic" };
-    int rc = sc_config_make(&config, pool, "config.json", json, NULL, err);
+    int rc = sc_config_make(&config, pool, "config.json", json, NULL, false, err);
     if (rc)
         return rc;
     source.config = config;

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (rc)
         fuzz_refusal(rc, &err);
     if (gguf) {
-        rc = sc_config_make(&config, pool, path, gguf->config, gguf->generation, &err);
+        rc = sc_config_make(&config, pool, path, gguf->config, gguf->generation, false, &err);
         if (rc)
             fuzz_refusal(rc, &err);
         rc = gguf->tokenizer ? sc_tokenizer_pack(&image, &bytes, gguf->tokenizer, path, &err)

@@ -1,0 +1,28 @@
+/* gemma3_text.c - every sixth layer is full, the others slide. */
+#include "../families.h"
+
+/* Attention to both sides sees half the window to each, the token itself once. */
+static void types(sc_reader *r) {
+    sc_config *c = r->config;
+    if (!sc_read_flag(r, "use_bidirectional_attention", false) || !c->sliding_window)
+        return;
+    c->sliding_window = c->sliding_window / 2 + 1;
+    for (int64_t i = 0; i < c->num_hidden_layers; i++)
+        c->layer[i].window = c->sliding_window;
+    sc_read_record_count(r, "sliding_window", c->sliding_window, "rule: sliding_window / 2 + 1");
+}
+
+const sc_family sc_family_gemma3_text = {
+    .model_type = "gemma3_text",
+    .hidden_size = 2304,
+    .num_hidden_layers = 26,
+    .num_attention_heads = 8,
+    .num_key_value_heads = 4,
+    .head_dim = 256,
+    .max_position_embeddings = 131072,
+    .sliding_window = 4096,
+    .period = 6,
+    .period_key = "sliding_window_pattern",
+    .others = SC_SLIDING_ATTENTION,
+    .types = types,
+};

@@ -1,0 +1,234 @@
+/* plan_print.c - a plan as a table and as JSON; see plan.h. */
+#include <string.h>
+
+#include "plan.h"
+
+const char *sc_bytes_text(char text[32], unsigned long long bytes) {
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+    int unit = 0;
+    unsigned long long scale = 1;
+    while (unit < 5 && bytes / scale >= 1024) {
+        scale *= 1024;
+        unit++;
+    }
+    const unsigned long long whole = bytes / scale;
+    const unsigned long long tenths = (bytes % scale) * 10 / scale;
+    if (tenths)
+        snprintf(text, 32, "%llu.%llu %s", whole, tenths, units[unit]);
+    else
+        snprintf(text, 32, "%llu %s", whole, units[unit]);
+    return text;
+}
+
+/* "[1, 8, 4096, 128]" */
+static const char *shape_text(char *text, size_t size, const int64_t *dim, int rank) {
+    size_t at = 0;
+    for (int i = 0; i < rank; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "[", (long long)dim[i]);
+    snprintf(text + at, size - at, "]");
+    return text;
+}
+
+static const char *kv_text(char *text, size_t size, const sc_plan *plan, int layer, bool values) {
+    const sc_cache_shape *s = &plan->shape[plan->layer[layer].shape];
+    const int64_t dim[] = { plan->options.batch_size, s->kv_heads, s->slots,
+                            values ? s->v_head_dim : s->head_dim };
+    return shape_text(text, size, dim, 4);
+}
+
+static const char *state_text(char *text, size_t size, const sc_plan *plan,
+                              const sc_state_config *s) {
+    int64_t dim[4] = { plan->options.batch_size };
+    memcpy(dim + 1, s->dim, (size_t)s->rank * sizeof *s->dim);
+    return shape_text(text, size, dim, s->rank + 1);
+}
+
+static const char *indexer_text(char *text, size_t size, const sc_plan *plan, int layer) {
+    const sc_cache_shape *s = &plan->shape[plan->layer[layer].shape];
+    const int64_t dim[] = { plan->options.batch_size, s->slots, s->index_head_dim };
+    return shape_text(text, size, dim, 3);
+}
+
+static sc_dtype state_dtype(const sc_plan *plan, const sc_state_config *s) {
+    return s->float32 ? SC_F32 : plan->options.dtype;
+}
+
+/* One buffer's line; layer -1: of the layer above. */
+static void print_buffer(FILE *out, int layer, sc_layer_type type, const char *buffer,
+                         const char *shape, size_t bytes, size_t offset, const char *note) {
+    char number[16] = "";
+    if (layer >= 0)
+        snprintf(number, sizeof number, "%d", layer);
+    fprintf(out, "%5s  %-18s %-16s %-24s %12zu %14zu%s\n", number,
+            layer >= 0 ? sc_layer_type_name(type) : "", buffer, shape, bytes, offset, note);
+}
+
+static void print_kv(FILE *out, const sc_plan *plan, int i) {
+    const sc_layer_cache *layer = &plan->layer[i];
+    const sc_layer_type type = plan->config->layer[i].type;
+    char keys[120], values[120];
+    kv_text(keys, sizeof keys, plan, i, false);
+    kv_text(values, sizeof values, plan, i, true);
+    if (!strcmp(keys, values)) {
+        print_buffer(out, i, type, "keys, values", keys, layer->keys.bytes + layer->values.bytes,
+                     layer->keys.offset, "");
+        return;
+    }
+    print_buffer(out, i, type, "keys", keys, layer->keys.bytes, layer->keys.offset, "");
+    print_buffer(out, -1, type, "values", values, layer->values.bytes, layer->values.offset, "");
+}
+
+static void print_layer(FILE *out, const sc_plan *plan, int i) {
+    const sc_layer_config *c = &plan->config->layer[i];
+    const sc_layer_cache *layer = &plan->layer[i];
+    char text[120];
+    if (layer->shape >= 0)
+        print_kv(out, plan, i);
+    if (layer->indexer_keys.bytes)
+        print_buffer(out, -1, c->type, "indexer_keys", indexer_text(text, sizeof text, plan, i),
+                     layer->indexer_keys.bytes, layer->indexer_keys.offset, "");
+    for (int k = 0; k < c->states; k++)
+        print_buffer(out, layer->shape < 0 && !k ? i : -1, c->type, c->state[k].name,
+                     state_text(text, sizeof text, plan, &c->state[k]), layer->state[k].bytes,
+                     layer->state[k].offset,
+                     state_dtype(plan, &c->state[k]) == plan->options.dtype ? "" : "  float32");
+    if (!layer->bytes && c->kv_source != i)
+        fprintf(out, "%5d  %-18s reads layer %d\n", i, sc_layer_type_name(c->type), c->kv_source);
+    else if (!layer->bytes)
+        fprintf(out, "%5d  %-18s nothing is kept\n", i, sc_layer_type_name(c->type));
+}
+
+static void print_total(FILE *out, const char *what, unsigned long long bytes) {
+    char text[32];
+    fprintf(out, "%-16s %15llu  %s\n", what, bytes, sc_bytes_text(text, bytes));
+}
+
+void sc_plan_print(FILE *out, const sc_plan *plan) {
+    const sc_plan_options *o = &plan->options;
+    fprintf(out, "%s: %s, max_cache_len %lld, batch_size %lld, %s", o->name,
+            plan->config->model_type, (long long)o->max_cache_len, (long long)o->batch_size,
+            sc_dtype_name(o->dtype));
+    fprintf(out, plan->graph ? ", %s\n\n" : ", the cache alone\n\n", o->arch->name);
+    fprintf(out, "layer  %-18s %-16s %-24s %12s %14s\n", "layer_type", "buffer", "shape", "bytes",
+            "offset");
+    for (int i = 0; i < plan->layers; i++)
+        print_layer(out, plan, i);
+    fprintf(out, "\n");
+    print_total(out, "cache arena", plan->arena_bytes);
+    if (plan->padding_bytes)
+        print_total(out, "  of it padding", plan->padding_bytes);
+    print_total(out, "cache scratch", plan->cache_scratch_bytes);
+    if (!plan->graph)
+        return;
+    print_total(out, "model scratch", plan->scratch_bytes);
+    print_total(out, "  and per thread", plan->thread_scratch_bytes);
+    print_total(out, "weights", plan->weights_bytes);
+}
+
+static void json_state(FILE *out, const char *before, const char *name, int index,
+                       const char *shape, sc_dtype dtype, const sc_buffer *buffer) {
+    fprintf(out,
+            "%s{\"name\": \"%s\", \"index\": %d, \"shape\": %s, \"dtype\": \"%s\", "
+            "\"bytes\": %zu, \"offset\": %zu}",
+            before, name, index, shape, sc_dtype_name(dtype), buffer->bytes, buffer->offset);
+}
+
+static void json_layer(FILE *out, const sc_plan *plan, int i) {
+    const sc_layer_config *c = &plan->config->layer[i];
+    const sc_layer_cache *layer = &plan->layer[i];
+    char text[120];
+    fprintf(out, "    {\"index\": %d, \"layer_type\": \"%s\", \"is_sliding\": %s, ", i,
+            sc_layer_type_name(c->type), sc_layer_type_rings(c->type) ? "true" : "false");
+    if (layer->shape >= 0) {
+        fprintf(out, "\"key_shape\": %s, ", kv_text(text, sizeof text, plan, i, false));
+        fprintf(out, "\"value_shape\": %s, ", kv_text(text, sizeof text, plan, i, true));
+        fprintf(out, "\"kv_dtype\": \"%s\", ", sc_dtype_name(plan->options.dtype));
+    } else
+        fprintf(out, "\"key_shape\": null, \"value_shape\": null, \"kv_dtype\": null, ");
+    fprintf(out, "\"states\": [");
+    if (layer->indexer_keys.bytes)
+        json_state(out, "", "indexer_keys", 0, indexer_text(text, sizeof text, plan, i),
+                   plan->options.dtype, &layer->indexer_keys);
+    for (int k = 0; k < c->states; k++)
+        json_state(out, k ? ", " : "", c->state[k].name, c->state[k].index,
+                   state_text(text, sizeof text, plan, &c->state[k]),
+                   state_dtype(plan, &c->state[k]), &layer->state[k]);
+    fprintf(out, "], \"bytes\": %zu, \"max_length\": %lld, ", layer->bytes,
+            (long long)sc_plan_max_length(plan, i));
+    fprintf(out, "\"is_croppable\": %s, \"is_compileable\": true, \"kv_source\": ",
+            sc_plan_is_croppable(plan, i) ? "true" : "false");
+    if (layer->shape >= 0 || c->kv_source != i)
+        fprintf(out, "%d, ", c->kv_source);
+    else
+        fprintf(out, "null, ");
+    fprintf(out, "\"offset\": %zu}%s\n",
+            layer->keys.bytes ? layer->keys.offset
+            : c->states       ? layer->state[0].offset
+                              : 0,
+            i + 1 < plan->layers ? "," : "");
+}
+
+/* The layers for which holds() is true, as a JSON list. */
+static void json_list(FILE *out, const char *key, const sc_plan *plan,
+                      bool (*holds)(sc_layer_type)) {
+    bool first = true;
+    fprintf(out, ", \"%s\": [", key);
+    for (int i = 0; i < plan->layers; i++)
+        if (holds(plan->config->layer[i].type)) {
+            fprintf(out, "%s%d", first ? "" : ", ", i);
+            first = false;
+        }
+    fprintf(out, "]");
+}
+
+static bool is_dummy(sc_layer_type type) { return type == SC_DUMMY; }
+
+static bool is_linear(sc_layer_type type) {
+    return sc_layer_type_has_states(type) && !sc_layer_type_has_kv(type);
+}
+
+static void json_cache(FILE *out, const sc_plan *plan) {
+    int64_t longest = -1;
+    bool croppable = true;
+    for (int i = 0; i < plan->layers; i++) {
+        const int64_t length = sc_plan_max_length(plan, i);
+        longest = length > longest ? length : longest;
+        croppable &= sc_plan_is_croppable(plan, i);
+    }
+    fprintf(out,
+            "  \"cache\": {\"bytes\": %zu, \"max_length\": %lld, \"is_croppable\": %s, "
+            "\"is_compileable\": true",
+            plan->arena_bytes - plan->padding_bytes, (long long)longest,
+            croppable ? "true" : "false");
+    json_list(out, "sliding_layers", plan, sc_layer_type_rings);
+    json_list(out, "linear_layers", plan, is_linear);
+    json_list(out, "dummy_layers", plan, is_dummy);
+    fprintf(out, "},\n");
+}
+
+void sc_plan_print_json(FILE *out, const sc_plan *plan) {
+    const sc_plan_options *o = &plan->options;
+    fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": \"%s\",\n", o->name,
+            plan->config->model_type);
+    fprintf(out,
+            "  \"max_cache_len\": %lld,\n  \"batch_size\": %lld,\n  \"dtype\": \"%s\",\n  "
+            "\"arch\": \"%s\",\n  \"num_layers\": %d,\n",
+            (long long)o->max_cache_len, (long long)o->batch_size, sc_dtype_name(o->dtype),
+            o->arch->name, plan->layers);
+    fprintf(out, "  \"layers\": [\n");
+    for (int i = 0; i < plan->layers; i++)
+        json_layer(out, plan, i);
+    fprintf(out, "  ],\n");
+    json_cache(out, plan);
+    fprintf(out,
+            "  \"arena_bytes\": %zu,\n  \"padding_bytes\": %zu,\n"
+            "  \"cache_scratch_bytes\": %zu",
+            plan->arena_bytes, plan->padding_bytes, plan->cache_scratch_bytes);
+    if (plan->graph)
+        fprintf(out,
+                ",\n  \"scratch_bytes\": %zu,\n  \"thread_scratch_bytes\": %zu,\n"
+                "  \"weights_bytes\": %llu",
+                plan->scratch_bytes, plan->thread_scratch_bytes,
+                (unsigned long long)plan->weights_bytes);
+    fprintf(out, "\n}\n");
+}
