@@ -90,7 +90,9 @@ static int export_to(const char *dir, const char *model, const origin *from,
         char text[32];
         fprintf(out, "%s: %s, %d layers, cache %s", dir, plan->options.name, plan->layers,
                 sc_bytes_text(text, plan->arena_bytes));
-        if (source->tensors)
+        if (!plan->graph)
+            fprintf(out, "\n");
+        else if (source->tensors)
             fprintf(out, ", weights %s\n", sc_bytes_text(text, plan->weights_bytes));
         else
             fprintf(out, ", no weights yet (slipcast pack MODEL %s)\n", dir);

@@ -18,6 +18,9 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
 /* Writes NAME.h, NAME_*.c, NAME_*.h, Makefile and runtime/ into the folder. */
 int sc_emit_sources(sc_folder *folder, const sc_plan *plan, const sc_values *values, sc_error *err);
 
+/* The i-th suffix of the emitted sources, "_cache.c"; NULL past the last. */
+const char *sc_emit_source(const sc_plan *plan, int i);
+
 /* Whether the embedded file of that path goes into the casting. */
 bool sc_emit_needs(const sc_plan *plan, const char *path);
 

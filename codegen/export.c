@@ -50,6 +50,16 @@ static int casting_name(const char **name, sc_pool *pool, const char *wish, cons
     return SC_OK;
 }
 
+static bool find_dtype(sc_dtype *dtype, const char *name) {
+    static const sc_dtype all[] = { SC_F32, SC_BF16, SC_F16, SC_Q8_0, SC_FP8_E4M3 };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(sc_dtype_name(all[i]), name)) {
+            *dtype = all[i];
+            return true;
+        }
+    return false;
+}
+
 int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
                    const sc_export_options *options, sc_error *err) {
     enum { USUAL = 4096 };
@@ -61,12 +71,16 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
         o.max_cache_len = positions && positions < USUAL ? positions : USUAL;
     if (!o.batch_size)
         o.batch_size = 1;
-    o.dtype = SC_F32;
-    if (options->dtype && !strcmp(options->dtype, "bfloat16"))
-        o.dtype = SC_BF16;
-    else if (options->dtype && strcmp(options->dtype, "float32"))
-        return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16",
-                       options->dtype);
+    o.rewind = options->rewind;
+    if (!find_dtype(&o.dtype, options->dtype ? options->dtype : "float32") ||
+        sc_kv_value_dtype(o.dtype) != o.dtype || (o.dtype == SC_F16 && !options->only_cache))
+        return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16%s",
+                       options->dtype, options->only_cache ? ", float16" : "");
+    o.kv_dtype = o.dtype;
+    if (options->kv_dtype && !find_dtype(&o.kv_dtype, options->kv_dtype))
+        return sc_fail(err, SC_EUSAGE,
+                       "--kv-dtype: \"%s\" is none of float32, bfloat16, float16, q8_0, fp8_e4m3",
+                       options->kv_dtype);
     o.arch = sc_arch_find(options->arch ? options->arch : "native");
     if (!o.arch)
         return sc_fail(
@@ -192,17 +206,15 @@ static cJSON *plan_json(const sc_plan *plan) {
 /* Every file of the casting but the manifest itself, sorted. */
 static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc_plan *plan,
                         const sc_source *source, sc_error *err) {
-    static const char *const suffixes[] = { ".h",       "_internal.h", "_weights.h", "_cache.c",
-                                            "_model.c", "_weights.c",  "_table.c",   "_main.c" };
-    enum { SUFFIXES = sizeof suffixes / sizeof *suffixes };
+    enum { SOURCES = 16 };
     const char **list =
-        sc_pool_alloc(pool, (size_t)(SUFFIXES + 3 + sc_embedded_count), sizeof *list);
+        sc_pool_alloc(pool, (size_t)(SOURCES + 3 + sc_embedded_count), sizeof *list);
     if (!list)
         return sc_oom(err, "writing the manifest");
     int n = 0;
     list[n++] = "Makefile";
-    for (int i = 0; i < SUFFIXES; i++)
-        list[n++] = sc_pool_printf(pool, "%s%s", plan->options.name, suffixes[i]);
+    for (int i = 0; sc_emit_source(plan, i); i++)
+        list[n++] = sc_pool_printf(pool, "%s%s", plan->options.name, sc_emit_source(plan, i));
     if (source->tensors)
         list[n++] = sc_pool_printf(pool, "%s.weights", plan->options.name);
     if (source->tensors && source->tokenizer)
@@ -226,7 +238,10 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     cJSON_AddStringToObject(options, "name", plan->options.name);
     cJSON_AddNumberToObject(options, "max_cache_len", (double)plan->options.max_cache_len);
     cJSON_AddNumberToObject(options, "batch_size", (double)plan->options.batch_size);
+    cJSON_AddNumberToObject(options, "rewind", (double)plan->options.rewind);
+    cJSON_AddStringToObject(options, "only", plan->graph ? "" : "cache");
     cJSON_AddStringToObject(options, "dtype", sc_dtype_name(plan->options.dtype));
+    cJSON_AddStringToObject(options, "kv_dtype", sc_dtype_name(plan->options.kv_dtype));
     cJSON_AddStringToObject(options, "arch", plan->options.arch->name);
     char layout[65];
     int rc = sc_emit_layout(layout, pool, plan, err);
@@ -283,10 +298,10 @@ int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char
     if (rc)
         return rc;
     const cJSON *o = sc_json_get(json, "options");
-    const char *const keys[] = { "name", "dtype", "arch" };
-    const char *text[3];
+    const char *const keys[] = { "name", "dtype", "arch", "kv_dtype", "only" };
+    const char *text[5];
     *options = (sc_export_options){ 0 };
-    for (int i = 0; i < 3 && !rc; i++) {
+    for (int i = 0; i < 5 && !rc; i++) {
         const cJSON *value = sc_json_get(o, keys[i]);
         if (!cJSON_IsString(value))
             rc = sc_fail(err, SC_EINPUT, "%s: options.%s: is missing (is this a casting?)", path,
@@ -295,14 +310,18 @@ int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char
             rc = sc_oom(err, "reading the manifest");
     }
     if (!rc && (!sc_json_int(sc_json_get(o, "max_cache_len"), &options->max_cache_len) ||
-                !sc_json_int(sc_json_get(o, "batch_size"), &options->batch_size)))
+                !sc_json_int(sc_json_get(o, "batch_size"), &options->batch_size) ||
+                !sc_json_int(sc_json_get(o, "rewind"), &options->rewind)))
         rc = sc_fail(err, SC_EINPUT,
-                     "%s: options: max_cache_len or batch_size is no number (is this a casting?)",
+                     "%s: options: max_cache_len, batch_size or rewind is no number (is this a "
+                     "casting?)",
                      path);
     if (!rc) {
         options->name = text[0];
         options->dtype = text[1];
         options->arch = text[2];
+        options->kv_dtype = text[3];
+        options->only_cache = *text[4];
     }
     cJSON_Delete(json);
     return rc;

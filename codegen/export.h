@@ -13,6 +13,8 @@ typedef struct {
     int64_t max_cache_len; /* 0: min(max_position_embeddings, 4096) */
     int64_t batch_size;    /* 0: 1 */
     const char *dtype;     /* NULL: float32 */
+    const char *kv_dtype;  /* NULL: dtype */
+    int64_t rewind;        /* 0: none */
     const char *arch;      /* NULL: native */
     bool only_cache;       /* the cache alone: no graph, no weights */
     bool generic;          /* read an unknown model_type by its generic keys */

@@ -81,6 +81,10 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
             return read_count(&e->batch_size, word, value, err);
         } else if (!strcmp(word, "--dtype"))
             e->dtype = value;
+        else if (!strcmp(word, "--kv-dtype"))
+            e->kv_dtype = value;
+        else if (!strcmp(word, "--rewind"))
+            return read_count(&e->rewind, word, value, err);
         else if (!strcmp(word, "--arch"))
             e->arch = value;
         else if (!strcmp(word, "--name"))

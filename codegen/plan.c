@@ -23,15 +23,13 @@ const sc_arch *sc_arch_find(const char *name) {
 }
 
 const char *sc_dtype_name(sc_dtype dtype) {
-    static const char *const names[] = { "float32", "float16", "bfloat16", "q8_0", "q4_0",
-                                         "q4_1",    "q5_0",    "q5_1",     "other" };
+    static const char *const names[] = { "float32", "float16", "bfloat16", "q8_0",     "q4_0",
+                                         "q4_1",    "q5_0",    "q5_1",     "fp8_e4m3", "other" };
     return names[dtype];
 }
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static size_t kv_size(const sc_plan *plan) { return plan->options.dtype == SC_F32 ? 4 : 2; }
 
 /* count * size * … as size_t, checked. */
 static int bytes_of(size_t *bytes, const int64_t *factor, int factors, sc_error *err) {
@@ -222,10 +220,11 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
     size_t staging;
     int rc = bytes_of(&plan->scratch_bytes, (int64_t[]){ batch, plan->block, floats, 4 }, 4, err);
     if (!rc)
-        rc = bytes_of(&staging,
-                      (int64_t[]){ 2 * plan->step_kv, plan->block, plan->attention_dim,
-                                   (int64_t)kv_size(plan) },
-                      4, err);
+        rc = bytes_of(
+            &staging,
+            (int64_t[]){ 2 * plan->step_kv, plan->block, plan->attention_dim,
+                         (int64_t)sc_kv_unit_bytes(sc_kv_value_dtype(plan->options.kv_dtype)) },
+            4, err);
     if (rc)
         return rc;
     plan->scratch_bytes += staging;
@@ -244,6 +243,9 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const s
     if (options->batch_size < 1 || options->batch_size > 65536)
         return sc_fail(err, SC_EUSAGE, "--batch-size: %lld is not in 1 … 65536",
                        (long long)options->batch_size);
+    if (options->rewind < 0 || options->rewind > options->max_cache_len)
+        return sc_fail(err, SC_EUSAGE, "--rewind: %lld is not in 1 … --max-cache-len %lld",
+                       (long long)options->rewind, (long long)options->max_cache_len);
     sc_plan *p = sc_pool_alloc(pool, 1, sizeof *p);
     if (!p)
         return sc_oom(err, "planning");
@@ -288,7 +290,8 @@ int sc_plan_check(const sc_plan *plan, sc_error *err) {
         }
         if (rc)
             return rc;
-        if (layer->keys.offset % kv_size(plan) || layer->values.offset % kv_size(plan))
+        const size_t unit = sc_kv_unit_bytes(plan->options.kv_dtype);
+        if (layer->keys.offset % unit || layer->values.offset % unit)
             return sc_fail(err, SC_ECHECK, "plan: layer %d: a buffer is not aligned", i);
         sum += layer->keys.bytes + layer->values.bytes + layer->indexer_keys.bytes;
     }

@@ -33,18 +33,23 @@ const sc_arch *sc_arch_find(const char *name);
 typedef struct {
     const char *name; /* of the casting: a C identifier */
     int64_t max_cache_len, batch_size;
-    sc_dtype dtype; /* SC_F32 or SC_BF16: of weights and cache */
+    int64_t rewind; /* tokens that crop can take back from a full ring; 0: none */
+    sc_dtype dtype; /* of weights, states and indexer keys: SC_F32, SC_BF16, (cache alone) SC_F16 */
+    sc_dtype kv_dtype; /* as keys and values are kept: these, SC_Q8_0 or SC_FP8_E4M3 */
     const sc_arch *arch;
 } sc_plan_options;
 
 /* One distinct shape of K and V, and of what its indexer keeps. */
 typedef struct {
     sc_layer_type type;
-    int64_t kv_heads, slots, head_dim, v_head_dim, index_head_dim;
+    int64_t kv_heads, head_dim, v_head_dim, index_head_dim;
     int64_t window; /* of a ring; 0 */
     bool ring;
-    int64_t capacity; /* tokens that a layer can be given; -1: any number */
-    int64_t evicted;  /* rows per head kept aside while a step needs what its ring drove out */
+    int64_t length; /* slots as the reference has them: min(window, max_cache_len) */
+    int64_t slots;  /* those that are kept: with room to rewind */
+    int64_t key_units, value_units; /* of the kv_dtype in one row */
+    int64_t capacity;               /* tokens that a layer can be given; -1: any number */
+    int64_t evicted; /* rows per head kept aside while a step needs what its ring drove out */
 } sc_cache_shape;
 
 /* A run of the arena; bytes 0: there is no such buffer. */
@@ -125,6 +130,13 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const s
 
 /* plan_cache.c: shapes, layers and the arena. */
 int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err);
+
+/* One unit of storage in bytes; the units of a row of dim elements, 0: no such row can be (q8_0
+ * wants a multiple of 32). runtime/kv_*.h. */
+size_t sc_kv_unit_bytes(sc_dtype kv_dtype);
+int64_t sc_kv_units(sc_dtype kv_dtype, int64_t dim);
+/* What callers pass: float32 for a quantised cache. */
+sc_dtype sc_kv_value_dtype(sc_dtype kv_dtype);
 
 /* What the reference says of a layer after its first update: its most tokens, -1 without a maximum
  * (hybrid layers too); whether crop can take tokens back. StaticCache's methods of these names. */

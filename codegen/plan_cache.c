@@ -20,7 +20,7 @@ int64_t sc_plan_max_length(const sc_plan *plan, int layer) {
     const sc_layer_type type = plan->config->layer[layer].type;
     if (!sc_layer_type_has_kv(type) || sc_layer_type_has_states(type))
         return -1;
-    return plan->shape[plan->layer[layer].shape].slots;
+    return plan->shape[plan->layer[layer].shape].length;
 }
 
 bool sc_plan_is_croppable(const sc_plan *plan, int layer) {
@@ -34,7 +34,20 @@ bool sc_plan_is_croppable(const sc_plan *plan, int layer) {
     return !sc_layer_type_rings(c->type) || c->window >= plan->options.max_cache_len;
 }
 
-static size_t kv_size(const sc_plan *plan) { return plan->options.dtype == SC_F32 ? 4 : 2; }
+size_t sc_kv_unit_bytes(sc_dtype kv_dtype) {
+    return kv_dtype == SC_F32 ? 4 : kv_dtype == SC_F16 || kv_dtype == SC_BF16 ? 2 : 1;
+}
+
+int64_t sc_kv_units(sc_dtype kv_dtype, int64_t dim) {
+    enum { BLOCK = 32, BLOCK_BYTES = 34, SCALE_BYTES = 4 };
+    if (kv_dtype == SC_Q8_0)
+        return dim % BLOCK ? 0 : dim / BLOCK * BLOCK_BYTES;
+    return kv_dtype == SC_FP8_E4M3 ? SCALE_BYTES + dim : dim;
+}
+
+sc_dtype sc_kv_value_dtype(sc_dtype kv_dtype) {
+    return kv_dtype == SC_Q8_0 || kv_dtype == SC_FP8_E4M3 ? SC_F32 : kv_dtype;
+}
 
 static int too_big(sc_error *err) {
     return sc_fail(err, SC_EINPUT,
@@ -66,13 +79,23 @@ static int find_shape(sc_plan *plan, const sc_layer_config *c, int *index, sc_er
                              .v_head_dim = c->v_head_dim,
                              .index_head_dim = c->index_head_dim,
                              .window = c->window };
-    const int rc =
-        sc_plan_slots(&shape.slots, c->type, plan->options.max_cache_len, c->window, err);
+    const sc_plan_options *o = &plan->options;
+    const int rc = sc_plan_slots(&shape.length, c->type, o->max_cache_len, c->window, err);
     if (rc)
         return rc;
+    shape.key_units = sc_kv_units(o->kv_dtype, c->head_dim);
+    shape.value_units = sc_kv_units(o->kv_dtype, c->v_head_dim);
+    if (!shape.key_units || !shape.value_units)
+        return sc_fail(err, SC_EUSAGE, "--kv-dtype %s: a head_dim of %lld is no multiple of 32",
+                       sc_dtype_name(o->kv_dtype),
+                       (long long)(shape.key_units ? c->v_head_dim : c->head_dim));
     shape.ring = sc_layer_type_rings(c->type);
     /* A ring of the whole window forgets only what nobody sees; a shorter one must not wrap. */
-    const bool whole = shape.ring && shape.slots == c->window;
+    const bool whole = shape.ring && shape.length == c->window;
+    shape.slots = shape.length;
+    if (whole && o->rewind > 1)
+        shape.slots = c->window < o->max_cache_len - o->rewind + 1 ? c->window + o->rewind - 1
+                                                                   : o->max_cache_len;
     shape.capacity = whole ? -1 : shape.slots;
     shape.evicted = whole ? plan->options.max_cache_len : 0;
     for (int i = 0; i < plan->shapes; i++)
@@ -89,16 +112,17 @@ static int plan_kv(sc_plan *plan, const sc_layer_config *c, sc_layer_cache *laye
     int rc = find_shape(plan, c, &layer->shape, err);
     if (rc)
         return rc;
-    const size_t size = kv_size(plan);
-    const int64_t batch = plan->options.batch_size, slots = plan->shape[layer->shape].slots;
-    rc = place(plan, layer, &layer->keys, size,
-               (int64_t[]){ batch, c->kv_heads, slots, c->head_dim }, 4, err);
+    const sc_cache_shape *s = &plan->shape[layer->shape];
+    const size_t unit = sc_kv_unit_bytes(plan->options.kv_dtype);
+    const int64_t batch = plan->options.batch_size;
+    rc = place(plan, layer, &layer->keys, unit,
+               (int64_t[]){ batch, s->kv_heads, s->slots, s->key_units }, 4, err);
     if (!rc)
-        rc = place(plan, layer, &layer->values, size,
-                   (int64_t[]){ batch, c->kv_heads, slots, c->v_head_dim }, 4, err);
-    if (!rc && c->index_head_dim)
-        rc = place(plan, layer, &layer->indexer_keys, size,
-                   (int64_t[]){ batch, slots, c->index_head_dim }, 3, err);
+        rc = place(plan, layer, &layer->values, unit,
+                   (int64_t[]){ batch, s->kv_heads, s->slots, s->value_units }, 4, err);
+    if (!rc && s->index_head_dim)
+        rc = place(plan, layer, &layer->indexer_keys, sc_kv_unit_bytes(plan->options.dtype),
+                   (int64_t[]){ batch, s->slots, s->index_head_dim }, 3, err);
     return rc;
 }
 
@@ -112,8 +136,9 @@ static int plan_states(sc_plan *plan, sc_pool *pool, const sc_layer_config *c,
         const sc_state_config *s = &c->state[i];
         int64_t factor[4] = { plan->options.batch_size };
         memcpy(factor + 1, s->dim, (size_t)s->rank * sizeof *s->dim);
-        rc = place(plan, layer, &layer->state[i], s->float32 ? 4 : kv_size(plan), factor,
-                   s->rank + 1, err);
+        rc =
+            place(plan, layer, &layer->state[i],
+                  s->float32 ? 4 : sc_kv_unit_bytes(plan->options.dtype), factor, s->rank + 1, err);
     }
     return rc;
 }
@@ -123,8 +148,8 @@ static int plan_evicted(sc_plan *plan, sc_error *err) {
     for (int i = 0; i < plan->shapes; i++) {
         const sc_cache_shape *s = &plan->shape[i];
         const int64_t factor[] = { plan->options.batch_size, s->kv_heads, s->evicted,
-                                   s->head_dim + s->v_head_dim };
-        long long bytes = (long long)kv_size(plan);
+                                   s->key_units + s->value_units };
+        long long bytes = (long long)sc_kv_unit_bytes(plan->options.kv_dtype);
         for (int k = 0; k < 4; k++)
             if (sc_mul(&bytes, bytes, factor[k], "plan", NULL))
                 return too_big(err);

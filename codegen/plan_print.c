@@ -31,7 +31,7 @@ static const char *shape_text(char *text, size_t size, const int64_t *dim, int r
 
 static const char *kv_text(char *text, size_t size, const sc_plan *plan, int layer, bool values) {
     const sc_cache_shape *s = &plan->shape[plan->layer[layer].shape];
-    const int64_t dim[] = { plan->options.batch_size, s->kv_heads, s->slots,
+    const int64_t dim[] = { plan->options.batch_size, s->kv_heads, s->length,
                             values ? s->v_head_dim : s->head_dim };
     return shape_text(text, size, dim, 4);
 }
@@ -45,7 +45,7 @@ static const char *state_text(char *text, size_t size, const sc_plan *plan,
 
 static const char *indexer_text(char *text, size_t size, const sc_plan *plan, int layer) {
     const sc_cache_shape *s = &plan->shape[plan->layer[layer].shape];
-    const int64_t dim[] = { plan->options.batch_size, s->slots, s->index_head_dim };
+    const int64_t dim[] = { plan->options.batch_size, s->length, s->index_head_dim };
     return shape_text(text, size, dim, 3);
 }
 
@@ -108,6 +108,10 @@ void sc_plan_print(FILE *out, const sc_plan *plan) {
     fprintf(out, "%s: %s, max_cache_len %lld, batch_size %lld, %s", o->name,
             plan->config->model_type, (long long)o->max_cache_len, (long long)o->batch_size,
             sc_dtype_name(o->dtype));
+    if (o->kv_dtype != o->dtype)
+        fprintf(out, ", keys and values %s", sc_dtype_name(o->kv_dtype));
+    if (o->rewind)
+        fprintf(out, ", rewind %lld", (long long)o->rewind);
     fprintf(out, plan->graph ? ", %s\n\n" : ", the cache alone\n\n", o->arch->name);
     fprintf(out, "layer  %-18s %-16s %-24s %12s %14s\n", "layer_type", "buffer", "shape", "bytes",
             "offset");
@@ -142,7 +146,7 @@ static void json_layer(FILE *out, const sc_plan *plan, int i) {
     if (layer->shape >= 0) {
         fprintf(out, "\"key_shape\": %s, ", kv_text(text, sizeof text, plan, i, false));
         fprintf(out, "\"value_shape\": %s, ", kv_text(text, sizeof text, plan, i, true));
-        fprintf(out, "\"kv_dtype\": \"%s\", ", sc_dtype_name(plan->options.dtype));
+        fprintf(out, "\"kv_dtype\": \"%s\", ", sc_dtype_name(plan->options.kv_dtype));
     } else
         fprintf(out, "\"key_shape\": null, \"value_shape\": null, \"kv_dtype\": null, ");
     fprintf(out, "\"states\": [");
@@ -211,10 +215,11 @@ void sc_plan_print_json(FILE *out, const sc_plan *plan) {
     fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": \"%s\",\n", o->name,
             plan->config->model_type);
     fprintf(out,
-            "  \"max_cache_len\": %lld,\n  \"batch_size\": %lld,\n  \"dtype\": \"%s\",\n  "
-            "\"arch\": \"%s\",\n  \"num_layers\": %d,\n",
-            (long long)o->max_cache_len, (long long)o->batch_size, sc_dtype_name(o->dtype),
-            o->arch->name, plan->layers);
+            "  \"max_cache_len\": %lld,\n  \"batch_size\": %lld,\n  \"rewind\": %lld,\n"
+            "  \"dtype\": \"%s\",\n  \"kv_dtype\": \"%s\",\n  \"arch\": \"%s\",\n  \"num_layers\": "
+            "%d,\n",
+            (long long)o->max_cache_len, (long long)o->batch_size, (long long)o->rewind,
+            sc_dtype_name(o->dtype), sc_dtype_name(o->kv_dtype), o->arch->name, plan->layers);
     fprintf(out, "  \"layers\": [\n");
     for (int i = 0; i < plan->layers; i++)
         json_layer(out, plan, i);

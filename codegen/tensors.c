@@ -148,6 +148,7 @@ static void decode_block(sc_dtype dtype, const unsigned char *in, float *out) {
     case SC_Q5_1:
         nibbles(out, in + 8, u32_at(in + 4), 0, half_at(in), half_at(in + 2), true);
         break;
+    case SC_FP8_E4M3:
     case SC_DTYPE_OTHER:
         break;
     }
@@ -195,7 +196,7 @@ int sc_tensor_read(const sc_tensor *t, int64_t first, int64_t rows, float *out, 
     int64_t all = 1;
     for (int i = 0; i + 1 < t->rank; i++)
         all *= t->shape[i];
-    if (t->dtype >= SC_DTYPE_OTHER)
+    if (t->dtype >= SC_FP8_E4M3)
         return sc_fail(
             err, SC_EINPUT,
             "%s: %.200s: type %s is not read (F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0 and "

@@ -22,6 +22,7 @@ typedef enum {
     SC_Q4_1,
     SC_Q5_0,
     SC_Q5_1,
+    SC_FP8_E4M3,   /* of a cache */
     SC_DTYPE_OTHER /* known to the file format, not readable as a weight (I64, BOOL, Q4_K, …) */
 } sc_dtype;
 

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "half.h"
+
 enum { SC_PANEL = 2 * SC_LANES }; /* outputs that one weight panel makes, keys in one block */
 
 #ifdef __clang__
@@ -87,22 +89,6 @@ static inline void vec_transpose(vec v[SC_LANES]) {
         for (int i = 0; i < SC_LANES; i++)
             v[i] = next[i];
     }
-}
-
-/* bfloat16: the upper half of a float32, rounded to nearest even; a NaN stays one. */
-static inline uint16_t sc_to_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)((bits >> 16) | 0x40u);
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
-static inline float sc_from_bf16(uint16_t half) {
-    const uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
 }
 
 #endif

@@ -1,12 +1,11 @@
-/* internal.h - what {{name}}_cache.c and {{name}}_model.c share. */
+/* internal.h - what {{name}}_cache.c and the rest of {{name}} share. */
 #ifndef SLIPCAST_INTERNAL_{{name}}_H
 #define SLIPCAST_INTERNAL_{{name}}_H
 
 #include <stddef.h>
 
 #include "{{name}}.h"
-
-typedef {{kv_ctype}} kv; /* one element of the cache: {{kv_dtype}} */
+#include "runtime/kv_{{kv_dtype}}.h"
 
 enum {
     LAYERS = {{layers}},
@@ -16,48 +15,69 @@ enum {
 };
 
 {{#shapes}}
-/* {{layer_list}}: {{layer_type}}, {{kind}}. K [{{batch}}, {{kv_heads}}, {{slots}}, {{head_dim}}], V [{{batch}}, {{kv_heads}}, {{slots}}, {{v_head_dim}}] {{kv_dtype}}.
- * Slots: {{slots_from}}. Capacity: the tokens that it can be given{{#unbounded}}, any number, for it forgets
- * only what its window no longer shows{{/unbounded}}. */
+/* {{layer_list}}: {{layer_type}}, {{kind}}.
+ * K [{{batch}}, {{kv_heads}}, {{slots}}, {{head_dim}}], V [{{batch}}, {{kv_heads}}, {{slots}}, {{v_head_dim}}] {{kv_dtype}}. Slots: {{slots_from}}.
+ * Capacity: the tokens that a row can be given{{#unbounded}}, any number, for it forgets only what its window
+ * no longer shows{{/unbounded}}. */
 enum {
     SHAPE{{id}}_KV_HEADS = {{kv_heads}},
     SHAPE{{id}}_SLOTS = {{slots}},
+    SHAPE{{id}}_LENGTH = {{length}}, /* slots that are shown */
     SHAPE{{id}}_DIM = {{head_dim}},
     SHAPE{{id}}_V_DIM = {{v_head_dim}},
+    SHAPE{{id}}_KEY = {{key_units}}, /* kv in a row of keys */
+    SHAPE{{id}}_VALUE = {{value_units}},
     SHAPE{{id}}_EVICTED = {{evicted}}
 };
 
 {{/shapes}}
-#define ARENA_BYTES ((size_t){{arena_bytes}}) /* the sum of all K and V buffers */
+{{#has_states}}
+enum { STATES = {{state_count}} }; /* convolutions and recurrent states */
 
-/* Where the layer's buffers lie in the arena, and of which shape they are. */
+{{/has_states}}
+{{#has_indexer}}
+typedef {{indexer_ctype}} indexer_key; /* {{dtype}} */
+
+{{/has_indexer}}
+#define ARENA_BYTES ((size_t){{arena_bytes}}) /* the sum of all buffers{{#padded}} and {{padding_bytes}} of padding{{/padded}} */
+
+/* Where a layer's buffers lie in the arena, of which shape they are, whose it reads. */
 typedef struct {
     size_t keys, values; /* bytes from the start of the arena */
-    int shape;
+    int shape, source;
 } layer_place;
 
 extern const layer_place {{name}}_place[LAYERS];
 
 struct sc_cache {
-    unsigned char *arena;       /* [ARENA_BYTES] */
-    kv *evicted_keys[CACHE_SHAPES]; /* [batch, kv_heads, EVICTED, dim]: rows that the last update of a ring
-                                       drove out and its queries still see, oldest first */
-    kv *evicted_values[CACHE_SHAPES];
-    int evicted_layer[CACHE_SHAPES]; /* whose rows these are, -1: nobody's */
-    int64_t seen[LAYERS];       /* tokens given to each layer */
-    int64_t before[LAYERS];     /* the same before its last update, -1: none to speak of */
+    unsigned char *arena;           /* [ARENA_BYTES] */
+    int64_t seen[LAYERS][BATCH];    /* tokens given to each row of each layer */
+    int64_t before[LAYERS][BATCH];  /* the same before its last update, -1: none to speak of */
+    int64_t kept[LAYERS][BATCH];    /* the oldest position that a ring still has */
     int64_t padding[BATCH];
+    /* [batch, kv_heads, EVICTED]: rows that the last update of a ring drove out and its queries still
+     * see, oldest first; and whose these are, -1: nobody's. */
+    kv *evicted_keys[CACHE_SHAPES + 1], *evicted_values[CACHE_SHAPES + 1];
+    int evicted_layer[CACHE_SHAPES + 1][BATCH];
+{{#has_indexer}}
+    int64_t indexed[LAYERS][BATCH]; /* indexer keys given to each row */
+{{/has_indexer}}
+{{#has_states}}
+    int64_t held[STATES][BATCH]; /* has the row been updated since it was empty? */
+{{/has_states}}
     int64_t offloads, prefetches;
-    void *memory;               /* what destroy frees */
 };
 
-/* Room for tokens more in the layer? SC_EFULL names position and room. */
-int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int64_t tokens, sc_error *err);
+/* Room for tokens more in the row? SC_EFULL names position and room. */
+int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens, sc_error *err);
+
+/* Counts tokens that put has put. */
+void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t tokens);
 
 {{#shapes}}
-/* Keeps tokens of one row: keys [tokens, {{head_dim}}], values [tokens, {{v_head_dim}}]; the counters are the caller's. */
-void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int batch, int head, const kv *keys,
-          const kv *values, int64_t tokens);
+/* Keeps tokens of one head of one row: keys [tokens, {{head_dim}}], values [tokens, {{v_head_dim}}]; does not count them. */
+void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int row, int head, const kv_value *keys,
+          const kv_value *values, int64_t tokens);
 
 {{/shapes}}
 #endif

@@ -28,7 +28,7 @@ enum { EOS_IDS = {{eos_count}} };
 /* Shape of K and V, layer by layer, for the dump: [BATCH, kv_heads, slots, head_dim]. */
 static const int64_t kv_shape[LAYERS][4] = {
 {{#places}}
-    { {{kv_heads}}, {{slots}}, {{head_dim}}, {{v_head_dim}} },
+    { {{kv_heads}}, {{length}}, {{head_dim}}, {{v_head_dim}} },
 {{/places}}
 };
 
@@ -402,7 +402,7 @@ static int dump(const session *s, const char *path, const rows *r, int64_t fed_r
     const int64_t length = r->prompt + r->made, fed = r->made ? length - 1 : length;
     int32_t *ids = calloc((size_t)(BATCH * length), sizeof *ids);
     float *logits = calloc((size_t)(BATCH * fed) * VOCAB, sizeof *logits);
-    {{kv_ctype}} *kv[LAYERS][2] = { { NULL } };
+    {{value_ctype}} *kv[LAYERS][2] = { { NULL } };
     int rc = ids && logits ? SC_OK : sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
     for (int b = 0; b < BATCH && !rc; b++) {
         memcpy(ids + b * length, r->ids + b * r->room, (size_t)length * sizeof *ids);

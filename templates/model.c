@@ -73,21 +73,22 @@ struct sc_model {
     float *qkv;                   /* [ROWS, QKV_STRIDE] */
     operand *attended;            /* [ROWS, ATTENDED_STRIDE] */
     operand *ffn;                 /* [ROWS, FFN_STRIDE] */
-    kv *step_keys, *step_values;  /* [STEP_KV, BLOCK, ATTENTION_DIM] */
+    kv_value *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{#ropes}}
     float *cos{{id}}, *sin{{id}}; /* [ROWS, ROPE{{id}}_PAIRS] */
 {{/ropes}}
     thread_scratch *scratch;      /* one per thread */
 };
 
-/* One pass: tokens of every row of the batch, from position seen on. */
+/* One pass: tokens of some rows of the cache, each from what it has seen on. */
 typedef struct {
     {{name}}_model *model;
     {{name}}_cache *cache;
     const {{name}}_weights *weights;
     const int32_t *ids; /* [batch, ids_stride], the pass's first token first */
     int64_t ids_stride;
-    int64_t seen, tokens, rows;
+    const int32_t *row; /* [batch] of the cache */
+    int64_t batch, tokens, rows;
     float *logits;         /* NULL: none are wanted of this pass */
     int64_t logits_stride; /* floats from one row of the batch to the next */
     bool all;
@@ -96,6 +97,10 @@ typedef struct {
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Tokens that the b-th row of the pass has in the cache, this pass's not counted; its padding. */
+static inline int64_t seen_by(const step *s, int64_t b) { return s->cache->seen[0][s->row[b]]; }
+static inline int64_t padding_of(const step *s, int64_t b) { return s->cache->padding[s->row[b]]; }
 
 static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
 
@@ -141,16 +146,10 @@ static void rotate(float *x, const float *cosine, const float *sine, int64_t pai
 
 /* One cached row as floats; NULL, a position that is not there, as zeros. */
 static inline void load_row(float *restrict to, const kv *restrict from, int64_t dim) {
-    if (!from)
-        memset(to, 0, (size_t)dim * sizeof *to);
+    if (from)
+        kv_load(to, from, dim);
     else
-        for (int64_t d = 0; d < dim; d++)
-            to[d] = {{kv_load}};
-}
-
-static inline void store_row(kv *restrict to, const float *restrict from, int64_t dim) {
-    for (int64_t d = 0; d < dim; d++)
-        to[d] = {{kv_store}};
+        memset(to, 0, (size_t)dim * sizeof *to);
 }
 
 /* a->key [dim, SC_PANEL] = rows [SC_PANEL, stride] the other way round. */
@@ -219,7 +218,7 @@ static inline void weigh_values(thread_scratch *a, const float *values, int64_t 
 enum { HEAD_PANELS = {{head_panels}} };
 
 static void head(const step *s, int thread) {
-    const int64_t rows = s->all ? s->rows : BATCH;
+    const int64_t rows = s->all ? s->rows : s->batch;
     const int64_t skip = s->all ? 0 : s->tokens - 1, stride = s->all ? 1 : s->tokens;
     vec(*sum)[2] = s->model->scratch[thread].panel;
     for (int64_t panel = HEAD_PANELS * (int64_t)thread / s->threads;
@@ -241,7 +240,7 @@ static void embed(const step *s, int thread) {
     for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads;
          row++) {
         const int64_t batch = row / s->tokens, token = row % s->tokens;
-        const int64_t pos = s->seen + token - s->cache->padding[batch];
+        const int64_t pos = seen_by(s, batch) + token - padding_of(s, batch);
         const int64_t id = pos < 0 ? 0 : s->ids[batch * s->ids_stride + token];
         float *x = s->model->x + row * HIDDEN_STRIDE;
 {{#tied}}
@@ -331,8 +330,8 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
     m->qkv = take(base, &at, (size_t)ROWS * QKV_STRIDE, sizeof(float));
     m->attended = take(base, &at, (size_t)ROWS * ATTENDED_STRIDE, sizeof(operand));
     m->ffn = take(base, &at, (size_t)ROWS * FFN_STRIDE, sizeof(operand));
-    m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv));
-    m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv));
+    m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
+    m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
 {{#ropes}}
     m->cos{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
     m->sin{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
@@ -389,32 +388,44 @@ API void {{name}}_model_close({{name}}_model *model) {
     free(model);
 }
 
-static int check_call(const {{name}}_cache *cache, const int32_t *tokens, int n, sc_error *err) {
+/* Can these rows of the cache be given n tokens each? */
+static int check_call(const {{name}}_cache *cache, const int32_t *rows, int batch,
+                      const int32_t *tokens, int n, sc_error *err) {
     if (n < 1)
         return sc_fail(err, SC_EUSAGE, "{{name}}: forward of %d tokens", n);
-    for (int layer = 1; layer < LAYERS; layer++)
-        if (cache->seen[layer] != cache->seen[0])
-            return sc_fail(
-                err, SC_ESTATE,
-                "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)", layer,
-                (long long)cache->seen[0], (long long)cache->seen[layer]);
-    for (int layer = 0; layer < LAYERS; layer++) {
-        const int rc = {{name}}_cache_room(cache, layer, n, err);
-        if (rc)
-            return rc;
+    bool taken[BATCH] = { false };
+    for (int b = 0; b < batch; b++) {
+        const int row = rows[b];
+        if (row < 0 || row >= BATCH || taken[row])
+            return sc_fail(err, SC_EUSAGE, "{{name}}: row %d is %s", row,
+                           row < 0 || row >= BATCH ? "none of the batch's" : "there twice");
+        taken[row] = true;
+        const int64_t seen = cache->seen[0][row];
+        for (int layer = 0; layer < LAYERS; layer++) {
+            if (cache->seen[layer][row] != seen)
+                return sc_fail(
+                    err, SC_ESTATE,
+                    "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)", layer,
+                    (long long)seen, (long long)cache->seen[layer][row]);
+            const int rc = {{name}}_cache_room(cache, layer, row, n, err);
+            if (rc)
+                return rc;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            const int32_t id = tokens[b * (int64_t)n + i];
+            if ((id < 0 || id >= VOCAB) && seen + i >= cache->padding[row])
+                return sc_fail(err, SC_EUSAGE,
+                               "{{name}}: token id %d at %lld of row %d is none of 0 … %d", (int)id,
+                               (long long)i, row, VOCAB - 1);
+        }
     }
-    for (int64_t i = 0; i < (int64_t)BATCH * n; i++)
-        if ((tokens[i] < 0 || tokens[i] >= VOCAB) &&
-            cache->seen[0] + i % n >= cache->padding[i / n])
-            return sc_fail(err, SC_EUSAGE,
-                           "{{name}}: token id %d at %lld of row %lld is none of 0 … %d",
-                           (int)tokens[i], (long long)(i % n), (long long)(i / n), VOCAB - 1);
     return SC_OK;
 }
 
-API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens,
-                               int n, float *logits, unsigned flags, sc_error *err) {
-    const int rc = check_call(cache, tokens, n, err);
+API int {{name}}_model_forward_rows({{name}}_model *model, {{name}}_cache *cache, const int32_t *rows,
+                                    int batch, const int32_t *tokens, int n, float *logits,
+                                    unsigned flags, sc_error *err) {
+    const int rc = check_call(cache, rows, batch, tokens, n, err);
     if (rc)
         return rc;
     const bool all = flags & SC_ALL_LOGITS;
@@ -422,25 +433,32 @@ API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, con
         step s = { .model = model,
                    .cache = cache,
                    .weights = &model->weights,
+                   .row = rows,
+                   .batch = batch,
                    .ids = tokens + done,
                    .ids_stride = n,
-                   .seen = cache->seen[0],
                    .tokens = least(BLOCK, n - done),
                    .all = all,
                    .threads = sc_threads_count(model->threads) };
-        s.rows = BATCH * s.tokens;
+        s.rows = batch * s.tokens;
         if (logits && all)
             s.logits = logits + done * VOCAB;
         else if (logits && done + s.tokens == n)
             s.logits = logits;
         s.logits_stride = all ? (int64_t)n * VOCAB : VOCAB;
         sc_threads_run(model->threads, work, &s);
-        for (int layer = 0; layer < LAYERS; layer++) {
-            cache->before[layer] = cache->seen[layer];
-            cache->seen[layer] += s.tokens;
-            cache->evicted_layer[{{name}}_place[layer].shape] = layer;
-        }
+        for (int layer = 0; layer < LAYERS; layer++)
+            for (int b = 0; b < batch; b++)
+                {{name}}_cache_advance(cache, layer, rows[b], s.tokens);
         done += s.tokens;
     }
     return SC_OK;
+}
+
+API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens,
+                               int n, float *logits, unsigned flags, sc_error *err) {
+    int32_t rows[BATCH];
+    for (int row = 0; row < BATCH; row++)
+        rows[row] = row;
+    return {{name}}_model_forward_rows(model, cache, rows, BATCH, tokens, n, logits, flags, err);
 }

@@ -1,5 +1,5 @@
 /*
- * main.c - a program that opens any casting: prints its signature, then goes on from token ids.
+ * main.c - a program that opens any casting: prints its layers, then goes on from token ids.
  *
  *     dlopen LIBRARY WEIGHTS 41,84,364 12
  *
@@ -75,8 +75,12 @@ int main(int argc, char **argv) {
     const sc_casting *c = open_casting(argv[1]);
     if (!c)
         return 1;
-    printf("%s: batch %d, max_cache_len %d, %s\n%s\n", c->name, c->batch, c->max_cache_len,
-           c->kv_dtype, c->signature);
+    printf("%s: %s, batch %d, max_cache_len %d, %s\n", c->name, c->model_type, c->batch,
+           c->max_cache_len, c->kv_dtype);
+    for (int i = 0; i < c->layers; i++)
+        printf("%d %s [%d, %lld, %lld, %lld]\n", i, c->layer[i].layer_type, c->batch,
+               (long long)c->layer[i].kv_heads, (long long)c->layer[i].slots,
+               (long long)c->layer[i].head_dim);
     sc_model *model = NULL;
     sc_cache *cache = NULL;
     sc_error err = { 0, "no memory" };

@@ -21,47 +21,49 @@ static const float attention{{id}}_scale = {{scale}}; /* head_dim^-0.5 */
 
 /* One task: the tokens first … first + tokens - 1 of this step, and what their keys are read from. */
 typedef struct {
-    int layer, batch, head;
+    int layer, batch, head; /* batch: of the pass */
     int64_t first, tokens;
     int64_t padding; /* of the row */
-    int64_t seen;    /* tokens in the cache, this step's included */
+    int64_t begin;   /* tokens in the cache before this step */
+    int64_t seen;    /* this step's included */
     int64_t oldest;  /* the first position that is still kept somewhere */
     const kv *keys, *values, *evicted_keys, *evicted_values;
 } attention{{id}}_task;
 
 static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, int64_t index, int64_t tiles) {
     const {{name}}_cache *c = s->cache;
-    const int64_t row = index / tiles; /* of batch * kv_heads */
     attention{{id}}_task t = { .layer = layer };
-    t.batch = (int)(row / SHAPE{{shape}}_KV_HEADS);
-    t.head = (int)(row % SHAPE{{shape}}_KV_HEADS);
+    t.batch = (int)(index / tiles / SHAPE{{shape}}_KV_HEADS);
+    t.head = (int)(index / tiles % SHAPE{{shape}}_KV_HEADS);
+    const int64_t row = s->row[t.batch] * (int64_t)SHAPE{{shape}}_KV_HEADS + t.head;
     t.first = index % tiles * ATTENTION{{id}}_TOKENS;
     t.tokens = least(ATTENTION{{id}}_TOKENS, s->tokens - t.first);
-    t.padding = c->padding[t.batch];
-    t.seen = s->seen + s->tokens;
-    t.oldest = most(0, s->seen - SHAPE{{shape}}_SLOTS + 1);
+    t.padding = padding_of(s, t.batch);
+    t.begin = seen_by(s, t.batch);
+    t.seen = t.begin + s->tokens;
+    t.oldest = most(0, t.begin - SHAPE{{shape}}_LENGTH + 1);
     t.keys = (const kv *)(const void *)(c->arena + {{name}}_place[layer].keys);
     t.values = (const kv *)(const void *)(c->arena + {{name}}_place[layer].values);
-    t.keys += row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_DIM;
-    t.values += row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_V_DIM;
-    t.evicted_keys = c->evicted_keys[{{shape}}] + row * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_DIM;
-    t.evicted_values = c->evicted_values[{{shape}}] + row * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_V_DIM;
+    t.keys += row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_KEY;
+    t.values += row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_VALUE;
+    t.evicted_keys = c->evicted_keys[{{shape}}] + row * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_KEY;
+    t.evicted_values = c->evicted_values[{{shape}}] + row * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_VALUE;
     return t;
 }
 
 /* Where a position's row is: in its slot, or among those that the ring drove out in this step. */
 static inline const kv *attention{{id}}_row(const attention{{id}}_task *t, const kv *slots, const kv *evicted,
-                                    int64_t pos, int64_t dim) {
+                                    int64_t pos, int64_t units) {
     if (pos < t->oldest || pos >= t->seen)
         return NULL;
 {{#ring}}
     if (pos < t->seen - SHAPE{{shape}}_SLOTS)
-        return evicted + (pos - t->oldest) * dim;
-    return slots + pos % SHAPE{{shape}}_SLOTS * dim;
+        return evicted + (pos - t->oldest) * units;
+    return slots + pos % SHAPE{{shape}}_SLOTS * units;
 {{/ring}}
 {{^ring}}
     (void)evicted; /* a full layer drives nothing out */
-    return slots + pos * dim;
+    return slots + pos * units;
 {{/ring}}
 }
 
@@ -105,7 +107,7 @@ static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_s
 {{/ring}}
     *stride = ATTENTION_DIM;
     if (run) {
-        const kv *keys = t->keys + slot * SHAPE{{shape}}_DIM, *values = t->values + slot * SHAPE{{shape}}_V_DIM;
+        const kv *keys = t->keys + slot * SHAPE{{shape}}_KEY, *values = t->values + slot * SHAPE{{shape}}_VALUE;
 {{#kv_floats}}
         if (SHAPE{{shape}}_DIM % SC_PANEL == 0 && SHAPE{{shape}}_V_DIM % SC_PANEL == 0) {
             transpose_keys(a, keys, SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM);
@@ -114,15 +116,15 @@ static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_s
         }
 {{/kv_floats}}
         for (int64_t i = 0; i < SC_PANEL; i++) {
-            load_row(a->key_row[i], keys + i * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM);
-            load_row(a->value[i], values + i * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);
+            load_row(a->key_row[i], keys + i * SHAPE{{shape}}_KEY, SHAPE{{shape}}_DIM);
+            load_row(a->value[i], values + i * SHAPE{{shape}}_VALUE, SHAPE{{shape}}_V_DIM);
         }
     } else
         for (int64_t i = 0; i < SC_PANEL; i++) {
-            load_row(a->key_row[i], attention{{id}}_row(t, t->keys, t->evicted_keys, pos + i, SHAPE{{shape}}_DIM),
+            load_row(a->key_row[i], attention{{id}}_row(t, t->keys, t->evicted_keys, pos + i, SHAPE{{shape}}_KEY),
                      SHAPE{{shape}}_DIM);
             load_row(a->value[i],
-                     attention{{id}}_row(t, t->values, t->evicted_values, pos + i, SHAPE{{shape}}_V_DIM),
+                     attention{{id}}_row(t, t->values, t->evicted_values, pos + i, SHAPE{{shape}}_VALUE),
                      SHAPE{{shape}}_V_DIM);
         }
     transpose_keys(a, &a->key_row[0][0], ATTENTION_DIM, SHAPE{{shape}}_DIM);
@@ -130,7 +132,7 @@ static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_s
 }
 
 /* Folds the keys from position padding + block on, SC_PANEL of them, into every query. */
-static void attention{{id}}_block(const step *s, const attention{{id}}_task *t, thread_scratch *a, int64_t block) {
+static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch *a, int64_t block) {
     const int64_t queries = t->tokens * ATTENTION{{id}}_GROUP;
     int64_t stride;
     const float *values = attention{{id}}_load(t, a, t->padding + block, &stride);
@@ -140,7 +142,7 @@ static void attention{{id}}_block(const step *s, const attention{{id}}_task *t, 
                                   queries - q);
         for (int r = 0; r < rows; r++) {
             /* Counted from the block's first key. */
-            const int64_t pos = s->seen + t->first + (q + r) / ATTENTION{{id}}_GROUP - t->padding - block;
+            const int64_t pos = t->begin + t->first + (q + r) / ATTENTION{{id}}_GROUP - t->padding - block;
 {{#windowed}}
             softmax_block(a, q + r, score[r], pos - ATTENTION{{id}}_WINDOW + 1, pos);
 {{/windowed}}
@@ -167,32 +169,32 @@ static void attention{{id}}_end(const step *s, const attention{{id}}_task *t, co
 static void attention{{id}}(const step *s, int thread, int layer) {
     thread_scratch *a = s->model->scratch + thread;
     const int64_t tiles = (s->tokens + ATTENTION{{id}}_TOKENS - 1) / ATTENTION{{id}}_TOKENS;
-    for (int64_t i = thread; i < BATCH * SHAPE{{shape}}_KV_HEADS * tiles; i += s->threads) {
+    for (int64_t i = thread; i < s->batch * SHAPE{{shape}}_KV_HEADS * tiles; i += s->threads) {
         const attention{{id}}_task t = attention{{id}}_begin(s, layer, i, tiles);
         /* Blocks that some query of the task sees. */
-        const int64_t first = s->seen + t.first - t.padding, last = first + t.tokens - 1;
+        const int64_t first = t.begin + t.first - t.padding, last = first + t.tokens - 1;
         int64_t block = 0;
 {{#windowed}}
         block = most(0, first - ATTENTION{{id}}_WINDOW + 1) / SC_PANEL * SC_PANEL;
 {{/windowed}}
         attention{{id}}_queries(s, &t, a);
         for (; block <= last; block += SC_PANEL)
-            attention{{id}}_block(s, &t, a, block);
+            attention{{id}}_block(&t, a, block);
         attention{{id}}_end(s, &t, a);
     }
 }
 
 /* K and V of the step go to the cache: {{#k_norm}}normed, {{/k_norm}}{{#roped}}rotated, {{/roped}}in its dtype. */
 static void keep{{id}}(const step *s, int thread, int layer) {
-    for (int64_t task = thread; task < BATCH * SHAPE{{shape}}_KV_HEADS; task += s->threads) {
+    for (int64_t task = thread; task < s->batch * SHAPE{{shape}}_KV_HEADS; task += s->threads) {
         const int batch = (int)(task / SHAPE{{shape}}_KV_HEADS), head = (int)(task % SHAPE{{shape}}_KV_HEADS);
-        kv *keys = s->model->step_keys + task * BLOCK * ATTENTION_DIM;
-        kv *values = s->model->step_values + task * BLOCK * ATTENTION_DIM;
+        kv_value *keys = s->model->step_keys + task * BLOCK * ATTENTION_DIM;
+        kv_value *values = s->model->step_values + task * BLOCK * ATTENTION_DIM;
         for (int64_t token = 0; token < s->tokens; token++) {
             const int64_t row = batch * s->tokens + token;
             const float *from = s->model->qkv + row * QKV_STRIDE;
-            kv *key_to = keys + token * SHAPE{{shape}}_DIM, *value_to = values + token * SHAPE{{shape}}_V_DIM;
-            if (s->seen + token < s->cache->padding[batch]) {
+            kv_value *key_to = keys + token * SHAPE{{shape}}_DIM, *value_to = values + token * SHAPE{{shape}}_V_DIM;
+            if (seen_by(s, batch) + token < padding_of(s, batch)) {
                 memset(key_to, 0, SHAPE{{shape}}_DIM * sizeof *keys);
                 memset(value_to, 0, SHAPE{{shape}}_V_DIM * sizeof *values);
                 continue;
@@ -206,10 +208,10 @@ static void keep{{id}}(const step *s, int thread, int layer) {
             rotate(key, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS,
                    s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS, ROPE{{rope}}_PAIRS);
 {{/roped}}
-            store_row(key_to, key, SHAPE{{shape}}_DIM);
-            store_row(value_to, from + {{v_at}} + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);
+            kv_store(key_to, key, SHAPE{{shape}}_DIM);
+            kv_store(value_to, from + {{v_at}} + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);
         }
-        {{name}}_put{{shape}}(s->cache, layer, batch, head, keys, values, s->tokens);
+        {{name}}_put{{shape}}(s->cache, layer, s->row[batch], head, keys, values, s->tokens);
     }
 }
 

@@ -1,0 +1,138 @@
+/* emit_cache.c - the cache as values: where every buffer lies and of which shape it is. */
+#include <string.h>
+
+#include "emit_scope.h"
+
+static void emit_shapes(sc_scope *top, const sc_plan *plan) {
+    int *shape_of_layer = sc_pool_alloc(top->pool, (size_t)plan->layers, sizeof *shape_of_layer);
+    if (!shape_of_layer) {
+        top->rc = SC_EENV;
+        return;
+    }
+    for (int i = 0; i < plan->layers; i++)
+        shape_of_layer[i] = plan->layer[i].shape;
+    sc_scope_flag(top, "shapes", false);
+    for (int i = 0; i < plan->shapes; i++) {
+        const sc_cache_shape *c = &plan->shape[i];
+        sc_scope s = sc_scope_item(top, "shapes");
+        sc_scope_number(&s, "id", i);
+        sc_scope_text(&s, "layer_list", sc_layer_list(top->pool, plan->layers, shape_of_layer, i));
+        sc_scope_text(&s, "layer_type", sc_layer_type_name(c->type));
+        sc_scope_text(&s, "kind", c->ring ? "ring" : "linear");
+        sc_scope_number(&s, "kv_heads", c->kv_heads);
+        sc_scope_number(&s, "slots", c->slots);
+        sc_scope_number(&s, "length", c->length);
+        sc_scope_number(&s, "head_dim", c->head_dim);
+        sc_scope_number(&s, "v_head_dim", c->v_head_dim);
+        sc_scope_number(&s, "key_units", c->key_units);
+        sc_scope_number(&s, "value_units", c->value_units);
+        sc_scope_number(&s, "evicted", c->evicted);
+        sc_scope_number(&s, "rewind", plan->options.rewind);
+        const char *from = "max_cache_len";
+        if (c->ring)
+            from = sc_pool_printf(top->pool, "min(window %lld, max_cache_len %lld)",
+                                  (long long)c->window, (long long)plan->options.max_cache_len);
+        if (from && c->slots > c->length)
+            from = sc_pool_printf(top->pool, "%s and %lld to rewind", from,
+                                  (long long)(c->slots - c->length));
+        sc_scope_text(&s, "slots_from", from);
+        sc_scope_text(&s, "capacity",
+                      c->capacity < 0 ? "INT64_MAX"
+                                      : sc_pool_printf(top->pool, "%lld", (long long)c->capacity));
+        sc_scope_flag(&s, "unbounded", c->capacity < 0);
+        sc_scope_flag(&s, "ring", c->evicted > 0);
+        sc_scope_number(&s, "ring_flag", c->ring);
+        if (s.rc)
+            top->rc = s.rc;
+    }
+}
+
+static void emit_places(sc_scope *top, const sc_plan *plan) {
+    static const sc_cache_shape none;
+    for (int i = 0; i < plan->layers; i++) {
+        const sc_layer_config *config = &plan->config->layer[i];
+        const sc_layer_cache *layer = &plan->layer[i];
+        const sc_cache_shape *c = layer->shape < 0 ? &none : &plan->shape[layer->shape];
+        sc_scope s = sc_scope_item(top, "places");
+        sc_scope_number(&s, "layer", i);
+        sc_scope_number(&s, "keys_offset", (int64_t)layer->keys.offset);
+        sc_scope_number(&s, "values_offset", (int64_t)layer->values.offset);
+        sc_scope_number(&s, "shape", layer->shape);
+        sc_scope_number(&s, "source",
+                        layer->shape < 0 && config->kv_source == i ? -1 : config->kv_source);
+        sc_scope_number(&s, "max_length", sc_plan_max_length(plan, i));
+        sc_scope_text(&s, "layer_type", sc_layer_type_name(config->type));
+        sc_scope_number(&s, "indexer_offset", (int64_t)layer->indexer_keys.offset);
+        sc_scope_number(&s, "index_head_dim", c->index_head_dim);
+        sc_scope_number(&s, "kv_heads", c->kv_heads);
+        sc_scope_number(&s, "length", c->length);
+        sc_scope_number(&s, "head_dim", c->head_dim);
+        sc_scope_number(&s, "v_head_dim", c->v_head_dim);
+        if (s.rc)
+            top->rc = s.rc;
+    }
+}
+
+static void emit_buffer(sc_scope *top, const sc_plan *plan, int layer, const char *what,
+                        const sc_buffer *buffer) {
+    if (!buffer->bytes)
+        return;
+    sc_scope s = sc_scope_item(top, "buffers");
+    sc_scope_number(&s, "layer", layer);
+    sc_scope_text(&s, "what", what);
+    sc_scope_number(&s, "offset", (int64_t)buffer->offset);
+    sc_scope_number(&s, "row", (int64_t)buffer->bytes / plan->options.batch_size);
+    if (s.rc)
+        top->rc = s.rc;
+}
+
+/* A recurrent state is one channel of all its elements. */
+static void emit_state(sc_scope *top, const sc_plan *plan, int layer, int index) {
+    const sc_state_config *c = &plan->config->layer[layer].state[index];
+    const bool recurrent = strcmp(c->name, "conv_state") != 0;
+    int64_t elements = 1;
+    for (int i = 0; i < c->rank; i++)
+        elements *= c->dim[i];
+    sc_scope s = sc_scope_item(top, "states");
+    sc_scope_number(&s, "layer", layer);
+    sc_scope_number(&s, "index", c->index);
+    sc_scope_number(&s, "recurrent", recurrent);
+    sc_scope_number(&s, "offset", (int64_t)plan->layer[layer].state[index].offset);
+    sc_scope_number(&s, "size", c->float32 ? 4 : (int64_t)sc_kv_unit_bytes(plan->options.dtype));
+    sc_scope_number(&s, "channels", recurrent ? 1 : c->dim[0]);
+    sc_scope_number(&s, "columns", recurrent ? elements : c->dim[1]);
+    sc_scope_text(&s, "what", c->name);
+    sc_scope_text(&s, "state_dtype", sc_dtype_name(c->float32 ? SC_F32 : plan->options.dtype));
+    if (s.rc)
+        top->rc = s.rc;
+}
+
+void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
+    int states = 0;
+    bool indexer = false;
+    emit_shapes(top, plan);
+    emit_places(top, plan);
+    for (int i = 0; i < plan->layers; i++) {
+        const sc_layer_cache *layer = &plan->layer[i];
+        const sc_layer_config *config = &plan->config->layer[i];
+        emit_buffer(top, plan, i, "keys", &layer->keys);
+        emit_buffer(top, plan, i, "values", &layer->values);
+        emit_buffer(top, plan, i, "indexer_keys", &layer->indexer_keys);
+        indexer |= layer->indexer_keys.bytes > 0;
+        for (int k = 0; k < config->states; k++) {
+            emit_buffer(top, plan, i, config->state[k].name, &layer->state[k]);
+            emit_state(top, plan, i, k);
+            states++;
+        }
+    }
+    sc_scope_flag(top, "has_states", states > 0);
+    sc_scope_flag(top, "has_indexer", indexer);
+    if (indexer)
+        sc_scope_text(top, "indexer_ctype",
+                      plan->options.dtype == SC_F32 ? "float" : "unsigned short");
+    sc_scope_number(top, "state_count", states);
+    sc_scope_number(top, "cache_shapes", plan->shapes);
+    sc_scope_number(top, "arena_bytes", (int64_t)plan->arena_bytes);
+    sc_scope_number(top, "padding_bytes", (int64_t)plan->padding_bytes);
+    sc_scope_flag(top, "padded", plan->padding_bytes > 0);
+}

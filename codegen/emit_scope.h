@@ -1,0 +1,31 @@
+/*
+ * emit_scope.h - filling a scope of template values, one after another; the first failure sticks.
+ */
+#ifndef SC_EMIT_SCOPE_H
+#define SC_EMIT_SCOPE_H
+
+#include "plan.h"
+#include "template.h"
+
+typedef struct {
+    sc_pool *pool;
+    sc_values *values;
+    int rc;
+} sc_scope;
+
+void sc_scope_text(sc_scope *s, const char *name, const char *value); /* NULL: no memory was left */
+void sc_scope_number(sc_scope *s, const char *name, int64_t value);
+void sc_scope_real(sc_scope *s, const char *name, float value);
+void sc_scope_flag(sc_scope *s, const char *name, bool value);
+/* A new item of that list. */
+sc_scope sc_scope_item(sc_scope *s, const char *list);
+
+/* "Layers 0-4, 6, 8" or "Layer 3": those whose kind is wanted. */
+const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted);
+
+/* emit_cache.c: places, shapes, buffers, states. */
+void sc_emit_cache(sc_scope *top, const sc_plan *plan);
+/* emit_model.c: kinds of layers, linears, ropes, weights. */
+int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err);
+
+#endif

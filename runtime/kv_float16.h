@@ -1,0 +1,30 @@
+/* kv_float16.h - how the cache keeps a row: as float16, which is what callers pass. See kv_float32.h. */
+#ifndef SC_KV_H
+#define SC_KV_H
+
+#include "half.h"
+
+typedef uint16_t kv;
+typedef uint16_t kv_value;
+
+static inline int64_t kv_units(int64_t dim) { return dim; }
+
+static inline void kv_put(kv *restrict to, const kv_value *restrict from, int64_t dim) {
+    memcpy(to, from, (size_t)dim * sizeof *to);
+}
+
+static inline void kv_get(kv_value *restrict to, const kv *restrict from, int64_t dim) {
+    memcpy(to, from, (size_t)dim * sizeof *to);
+}
+
+static inline void kv_store(kv_value *restrict to, const float *restrict from, int64_t dim) {
+    for (int64_t d = 0; d < dim; d++)
+        to[d] = sc_to_f16(from[d]);
+}
+
+static inline void kv_load(float *restrict to, const kv *restrict from, int64_t dim) {
+    for (int64_t d = 0; d < dim; d++)
+        to[d] = sc_from_f16(from[d]);
+}
+
+#endif

@@ -1,0 +1,226 @@
+{{! states.c - what a layer keeps besides keys and values: convolutions, recurrent states, indexer keys. }}
+{{#has_indexer}}
+/* Layer by layer: where its indexer keys lie, [BATCH, slots, dim]; dim 0: it has none. */
+static const struct {
+    size_t offset;
+    int64_t dim;
+} indexers[LAYERS] = {
+{{#places}}
+    { {{indexer_offset}}, {{index_head_dim}} },
+{{/places}}
+};
+
+static int check_indexer(int layer, sc_error *err) {
+    const int rc = check_layer(layer, err);
+    if (rc || indexers[layer].dim)
+        return rc;
+    return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d has no indexer keys", layer);
+}
+
+{{/has_indexer}}
+{{#has_states}}
+/* One row is [channels, columns] of size bytes each; a recurrent state is one channel. */
+static const struct {
+    int layer, index, recurrent;
+    size_t offset, size;
+    int64_t channels, columns;
+} states[STATES] = {
+{{#states}}
+    { {{layer}}, {{index}}, {{recurrent}}, {{offset}}, {{size}}, {{channels}}, {{columns}} }, /* {{what}} */
+{{/states}}
+};
+
+/* Convolutions go back no further than they have columns, and those are gone. */
+static int check_states_crop(const {{name}}_cache *cache, int layer, sc_error *err) {
+    for (int i = 0; i < STATES; i++)
+        for (int row = 0; row < BATCH && states[i].layer == layer; row++)
+            if (cache->held[i][row])
+                return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: cannot go back: its states are of the last token only", layer);
+    return SC_OK;
+}
+
+/* The layer's conv_state or recurrent_state of that index. */
+static int find_state(int *state, int layer, int index, int recurrent, sc_error *err) {
+    const int rc = check_layer(layer, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < STATES; i++)
+        if (states[i].layer == layer && states[i].index == index && states[i].recurrent == recurrent) {
+            *state = i;
+            return SC_OK;
+        }
+    return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d has no %s %d", layer,
+                   recurrent ? "recurrent_state" : "conv_state", index);
+}
+
+static unsigned char *state_row(const {{name}}_cache *cache, int i, int row) {
+    return cache->arena + states[i].offset + (size_t)row * (size_t)(states[i].channels * states[i].columns) * states[i].size;
+}
+
+/* One channel: what it had, then what is new. The last columns stay; the last shown are shown. */
+static void shift(unsigned char *kept, const unsigned char *fresh, unsigned char *shown,
+                  size_t columns, size_t tokens, size_t width) {
+    if (shown && width <= tokens)
+        memcpy(shown, fresh + (tokens - width), width);
+    else if (shown) {
+        memcpy(shown, kept + (columns + tokens - width), width - tokens);
+        memcpy(shown + (width - tokens), fresh, tokens);
+    }
+    if (tokens >= columns)
+        memcpy(kept, fresh + (tokens - columns), columns);
+    else {
+        memmove(kept, kept + tokens, columns - tokens);
+        memcpy(kept + (columns - tokens), fresh, tokens);
+    }
+}
+
+/* LinearAttentionLayer.update_conv_state: the first update is padded with zeros on its left, the
+ * later ones show the old columns before the new. */
+static int64_t shown_columns(const {{name}}_cache *cache, int i, int row, int tokens) {
+    return cache->held[i][row] ? states[i].columns + tokens : most(states[i].columns, tokens);
+}
+
+static void update_conv_row({{name}}_cache *cache, int i, int row, const unsigned char *inputs,
+                            int tokens, unsigned char *visible) {
+    const size_t size = states[i].size, fresh = (size_t)tokens * size;
+    const size_t kept = (size_t)states[i].columns * size;
+    const size_t shown = (size_t)shown_columns(cache, i, row, tokens) * size;
+    for (size_t channel = 0; channel < (size_t)states[i].channels; channel++)
+        shift(state_row(cache, i, row) + channel * kept, inputs + channel * fresh,
+              visible ? visible + channel * shown : NULL, kept, fresh, shown);
+    cache->held[i][row] = 1;
+}
+
+API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
+                               int tokens, void *visible, int64_t *columns, sc_error *err) {
+    int i;
+    const int rc = find_state(&i, layer, index, 0, err);
+    if (rc)
+        return rc;
+    if (tokens < 1)
+        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer, tokens);
+    const int64_t shown = shown_columns(cache, i, 0, tokens);
+    for (int row = 1; row < BATCH; row++)
+        if (shown_columns(cache, i, row, tokens) != shown)
+            return sc_fail(err, SC_ESTATE, "{{name}}: cache: layer %d: rows 0 and %d show other lengths (update row by row)", layer, row);
+    for (int row = 0; row < BATCH; row++) {
+        const size_t at = (size_t)(row * states[i].channels) * states[i].size;
+        update_conv_row(cache, i, row, (const unsigned char *)inputs + at * (size_t)tokens, tokens,
+                        visible ? (unsigned char *)visible + at * (size_t)shown : NULL);
+    }
+    if (columns)
+        *columns = shown;
+    return SC_OK;
+}
+
+API int {{name}}_cache_update_conv_row({{name}}_cache *cache, int layer, int index, int row,
+                                   const void *inputs, int tokens, void *visible, int64_t *columns,
+                                   sc_error *err) {
+    int i, rc = find_state(&i, layer, index, 0, err);
+    if (!rc)
+        rc = check_row(row, err);
+    if (rc)
+        return rc;
+    if (tokens < 1)
+        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer, tokens);
+    if (columns)
+        *columns = shown_columns(cache, i, row, tokens);
+    update_conv_row(cache, i, row, inputs, tokens, visible);
+    return SC_OK;
+}
+
+API int {{name}}_cache_update_recurrent({{name}}_cache *cache, int layer, int index, const void *state,
+                                    sc_error *err) {
+    int i, rc = find_state(&i, layer, index, 1, err);
+    if (rc)
+        return rc;
+    memcpy(state_row(cache, i, 0), state, (size_t)(BATCH * states[i].columns) * states[i].size);
+    for (int row = 0; row < BATCH; row++)
+        cache->held[i][row] = 1;
+    return SC_OK;
+}
+
+API int {{name}}_cache_update_recurrent_row({{name}}_cache *cache, int layer, int index, int row,
+                                        const void *state, sc_error *err) {
+    int i, rc = find_state(&i, layer, index, 1, err);
+    if (!rc)
+        rc = check_row(row, err);
+    if (rc)
+        return rc;
+    memcpy(state_row(cache, i, row), state, (size_t)states[i].columns * states[i].size);
+    cache->held[i][row] = 1;
+    return SC_OK;
+}
+
+API int {{name}}_cache_read_conv(const {{name}}_cache *cache, int layer, int index, void *state,
+                             sc_error *err) {
+    int i;
+    const int rc = find_state(&i, layer, index, 0, err);
+    if (!rc)
+        memcpy(state, state_row(cache, i, 0),
+               (size_t)(BATCH * states[i].channels * states[i].columns) * states[i].size);
+    return rc;
+}
+
+API int {{name}}_cache_read_recurrent(const {{name}}_cache *cache, int layer, int index, void *state,
+                                  sc_error *err) {
+    int i;
+    const int rc = find_state(&i, layer, index, 1, err);
+    if (!rc)
+        memcpy(state, state_row(cache, i, 0), (size_t)(BATCH * states[i].columns) * states[i].size);
+    return rc;
+}
+
+{{/has_states}}
+{{#has_indexer}}
+/* StaticIndexedLayer.update_indexer: keys [rows, tokens, dim] of rows from … to - 1. */
+static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int to, const void *keys,
+                               int tokens, sc_error *err) {
+    const int rc = check_indexer(layer, err);
+    if (rc)
+        return rc;
+    const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
+    const int64_t slots = shape_of(layer)->slots;
+    if (tokens < 1)
+        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer, tokens);
+    for (int row = from; row < to; row++)
+        if (tokens > slots - cache->indexed[layer][row])
+            return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: %d indexer keys at position %lld, room for %lld (max_cache_len is %d)",
+                           layer, tokens, (long long)cache->indexed[layer][row],
+                           (long long)(slots - cache->indexed[layer][row]), MAX_CACHE_LEN);
+    for (int row = from; row < to; row++) {
+        memcpy(cache->arena + indexers[layer].offset + (size_t)(row * slots + cache->indexed[layer][row]) * width,
+               (const unsigned char *)keys + (size_t)((row - from) * tokens) * width, (size_t)tokens * width);
+        cache->indexed[layer][row] += tokens;
+    }
+    return SC_OK;
+}
+
+API int {{name}}_cache_update_indexer({{name}}_cache *cache, int layer, const void *keys, int tokens,
+                                  sc_error *err) {
+    return update_indexer_rows(cache, layer, 0, BATCH, keys, tokens, err);
+}
+
+API int {{name}}_cache_update_indexer_row({{name}}_cache *cache, int layer, int row, const void *keys,
+                                      int tokens, sc_error *err) {
+    const int rc = check_row(row, err);
+    return rc ? rc : update_indexer_rows(cache, layer, row, row + 1, keys, tokens, err);
+}
+
+API int {{name}}_cache_read_indexer(const {{name}}_cache *cache, int layer, void *keys, sc_error *err) {
+    const int rc = check_indexer(layer, err);
+    if (rc)
+        return rc;
+    const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
+    const int64_t slots = shape_of(layer)->slots;
+    for (int row = 0; row < BATCH; row++) {
+        /* A crop leaves keys behind its end. */
+        unsigned char *to = (unsigned char *)keys + (size_t)(row * slots) * width;
+        const size_t used = (size_t)cache->indexed[layer][row] * width;
+        memcpy(to, cache->arena + indexers[layer].offset + (size_t)(row * slots) * width, used);
+        memset(to + used, 0, (size_t)slots * width - used);
+    }
+    return SC_OK;
+}
+
+{{/has_indexer}}
