@@ -47,7 +47,7 @@ static void emit_shapes(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-static void emit_places(sc_scope *top, const sc_plan *plan) {
+static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
     static const sc_cache_shape none;
     for (int i = 0; i < plan->layers; i++) {
         const sc_layer_config *config = &plan->config->layer[i];
@@ -62,7 +62,8 @@ static void emit_places(sc_scope *top, const sc_plan *plan) {
                         layer->shape < 0 && config->kv_source == i ? -1 : config->kv_source);
         sc_scope_number(&s, "max_length", sc_plan_max_length(plan, i));
         sc_scope_text(&s, "layer_type", sc_layer_type_name(config->type));
-        sc_scope_number(&s, "indexer_offset", (int64_t)layer->indexer_keys.offset);
+        if (indexer)
+            sc_scope_number(&s, "indexer_offset", (int64_t)layer->indexer_keys.offset);
         sc_scope_number(&s, "index_head_dim", c->index_head_dim);
         sc_scope_number(&s, "kv_heads", c->kv_heads);
         sc_scope_number(&s, "length", c->length);
@@ -111,14 +112,15 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     int states = 0;
     bool indexer = false;
     emit_shapes(top, plan);
-    emit_places(top, plan);
+    for (int i = 0; i < plan->layers; i++)
+        indexer |= plan->layer[i].indexer_keys.bytes > 0;
+    emit_places(top, plan, indexer);
     for (int i = 0; i < plan->layers; i++) {
         const sc_layer_cache *layer = &plan->layer[i];
         const sc_layer_config *config = &plan->config->layer[i];
         emit_buffer(top, plan, i, "keys", &layer->keys);
         emit_buffer(top, plan, i, "values", &layer->values);
         emit_buffer(top, plan, i, "indexer_keys", &layer->indexer_keys);
-        indexer |= layer->indexer_keys.bytes > 0;
         for (int k = 0; k < config->states; k++) {
             emit_buffer(top, plan, i, config->state[k].name, &layer->state[k]);
             emit_state(top, plan, i, k);
@@ -130,9 +132,11 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     if (indexer)
         sc_scope_text(top, "indexer_ctype",
                       plan->options.dtype == SC_F32 ? "float" : "unsigned short");
-    sc_scope_number(top, "state_count", states);
+    if (states)
+        sc_scope_number(top, "state_count", states);
     sc_scope_number(top, "cache_shapes", plan->shapes);
     sc_scope_number(top, "arena_bytes", (int64_t)plan->arena_bytes);
-    sc_scope_number(top, "padding_bytes", (int64_t)plan->padding_bytes);
     sc_scope_flag(top, "padded", plan->padding_bytes > 0);
+    if (plan->padding_bytes)
+        sc_scope_number(top, "padding_bytes", (int64_t)plan->padding_bytes);
 }
