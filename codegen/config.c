@@ -331,6 +331,14 @@ static void find_family(sc_reader *r, const cJSON *outer, bool generic) {
                                            sc_read_quote(r, type), family_names(r)));
 }
 
+static void read_family(sc_reader *r) {
+    read_sizes(r);
+    if (!r->rc)
+        read_window(r);
+    if (!r->rc)
+        sc_read_layers(r);
+}
+
 /* --generic: what the file does not say. */
 static void note_assumptions(sc_reader *r) {
     const sc_config *c = r->config;
@@ -354,12 +362,10 @@ int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJ
         return sc_fail(err, SC_EINPUT, "%s: is no JSON object (is this a config.json?)", r.file);
     r.json = text_part(json, &r.prefix);
     find_family(&r, json, generic);
-    if (!r.rc)
-        read_sizes(&r);
-    if (!r.rc)
-        read_window(&r);
-    if (!r.rc)
-        sc_read_layers(&r);
+    if (!r.rc && c->family->read)
+        c->family->read(&r);
+    else if (!r.rc)
+        read_family(&r);
     if (!r.rc)
         read_dtype(&r);
     if (!r.rc && c->family == sc_family_generic())

@@ -20,13 +20,17 @@ int sc_emit_layout(char hex[65], sc_pool *pool, const sc_plan *plan, sc_error *e
                  (long long)s->window);
         rc = sc_sha256_update(sum, line, strlen(line), err);
     }
-    for (int i = 0; i < plan->layers && !rc; i++)
+    for (int i = 0; i < plan->layers && !rc; i++) {
+        snprintf(line, sizeof line, "layer %d shape %d source %d\n", i, plan->layer[i].shape,
+                 plan->config->layer[i].kv_source);
+        rc = sc_sha256_update(sum, line, strlen(line), err);
         for (int k = 0; k < plan->config->layer[i].states && !rc; k++) {
             const sc_state_config *s = &plan->config->layer[i].state[k];
             snprintf(line, sizeof line, "state %d %s %d %lld %lld %lld %d\n", i, s->name, s->index,
                      (long long)s->dim[0], (long long)s->dim[1], (long long)s->dim[2], s->float32);
             rc = sc_sha256_update(sum, line, strlen(line), err);
         }
+    }
     for (int i = 0; i < plan->packed && !rc; i++) {
         const sc_packed *p = &plan->pack[i];
         snprintf(line, sizeof line, "tensor %d %d %.64s %lld %lld %llu %llu\n", (int)p->kind,

@@ -16,7 +16,8 @@ extern const sc_family sc_family_apertus, sc_family_bloom, sc_family_cohere, sc_
     sc_family_nemotron_h, sc_family_olmo2, sc_family_olmo3, sc_family_opt, sc_family_phi,
     sc_family_phi3, sc_family_qwen2, sc_family_qwen2_moe, sc_family_qwen3, sc_family_qwen3_5_text,
     sc_family_qwen3_moe, sc_family_qwen3_next, sc_family_recurrent_gemma, sc_family_seed_oss,
-    sc_family_smollm3, sc_family_stablelm, sc_family_starcoder2, sc_family_zamba2, sc_family_zaya;
+    sc_family_slipcast_cache, sc_family_smollm3, sc_family_stablelm, sc_family_starcoder2,
+    sc_family_zamba2, sc_family_zaya;
 
 static const sc_family *const families[] = {
     &sc_family_apertus,
@@ -69,6 +70,7 @@ static const sc_family *const families[] = {
     &sc_family_qwen3_next,
     &sc_family_recurrent_gemma,
     &sc_family_seed_oss,
+    &sc_family_slipcast_cache,
     &sc_family_smollm3,
     &sc_family_stablelm,
     &sc_family_starcoder2,

@@ -44,6 +44,8 @@ struct sc_family {
     bool shares_kv;         /* the last num_kv_shared_layers read earlier layers' K and V */
     int64_t num_kv_shared_layers;
 
+    /* Instead of all that is above: reads the layers itself. */
+    void (*read)(sc_reader *r);
     /* Instead of reading num_hidden_layers. */
     int64_t (*layer_count)(sc_reader *r);
     /* After the types above (or the file's: config->listed), to correct or replace them. */

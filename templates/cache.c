@@ -346,7 +346,7 @@ API int {{name}}_cache_mask_sizes_row(const {{name}}_cache *cache, int layer, in
     const shape_info *shape = shape_of(layer);
     const int64_t seen = cache->seen[layer][row];
     *kv_offset = shape->ring ? most(0, seen - shape->length + 1) : 0;
-    *kv_length = shape->ring ? most(shape->length, seen + query_length - *kv_offset) : shape->length;
+    *kv_length = shape->ring ? most(shape->length, seen - *kv_offset + query_length) : shape->length;
     return SC_OK;
 }
 

@@ -22,7 +22,7 @@ typedef struct {
     cast_shape shape;
     const sc_casting *api;
     sc_cache *cache;
-    int layers;
+    int layers, first_layer; /* what layer 0 is in the rule of the inputs */
     float *keys, *values;
     sc_error err;
 } subject;
@@ -90,6 +90,10 @@ static const char *const traces[] = {
     "sliding_window_one",
     "mixed_sliding_full",
     "mixed_all_sliding",
+    "mixed_chunked_full",
+    "mixed_dummy",
+    "chunked_basic",
+    "chunked_long_prompt",
 };
 enum { TRACES = sizeof traces / sizeof *traces };
 
@@ -114,8 +118,9 @@ static cast_shape trace_shape(const cJSON *trace) {
     cast_shape shape = { .max_cache_len = number(arguments, "max_cache_len"),
                          .batch = number(trace, "batch_size"),
                          .heads = number(trace, "num_heads") };
-    shape.window =
-        sc_json_get(arguments, "sliding_window") ? number(arguments, "sliding_window") : 4;
+    const char *window =
+        sc_json_get(arguments, "attention_chunk_size") ? "attention_chunk_size" : "sliding_window";
+    shape.window = sc_json_get(arguments, window) ? number(arguments, window) : 4;
     int layers = 0;
     cJSON_ArrayForEach(type, types) shape.types[layers++] = type->valuestring[0];
     if (!types)
@@ -131,7 +136,8 @@ static void trace_tokens(subject *s, int layer, int serial, int tokens) {
         for (int h = 0; h < s->shape.heads; h++)
             for (int t = 0; t < tokens; t++)
                 for (int d = 0; d < CAST_DIM; d++) {
-                    const int sum = layer * 7 + b * 11 + h * 5 + (serial + t) * 3 + d;
+                    const int sum =
+                        (s->first_layer + layer) * 7 + b * 11 + h * 5 + (serial + t) * 3 + d;
                     *k++ = (float)(sum % 64) / 8;
                     *v++ = (float)((sum + 29) % 64) / 8 - 4;
                 }
@@ -161,6 +167,10 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Counters and mask sizes of one layer. */
 static void assert_counters(subject *s, int layer, const cJSON *wanted, const char *what) {
+    if (cJSON_IsObject(sc_json_get(wanted, "seq_length"))) { /* the reference raises */
+        ck_assert_int_eq(s->api->cache_seq_length(s->cache, layer), -1);
+        return;
+    }
     ck_assert_msg(s->api->cache_seq_length(s->cache, layer) == number(wanted, "seq_length"),
                   "%s: %" PRId64 " tokens, the reference has %d", what,
                   s->api->cache_seq_length(s->cache, layer), number(wanted, "seq_length"));
@@ -181,6 +191,8 @@ static void assert_counters(subject *s, int layer, const cJSON *wanted, const ch
 
 static void assert_stored(subject *s, int layer, const cJSON *wanted, const char *what) {
     const int slots = cast_slots(&s->shape, layer);
+    if (s->shape.types[layer] == 'm')
+        return;
     const int64_t used = least(slots, s->api->cache_seq_length(s->cache, layer));
     ck_assert_int_eq(s->api->cache_read(s->cache, layer, s->keys, s->values, &s->err), SC_OK);
     assert_rows(s, s->keys, sc_json_get(wanted, "keys"), slots, used, what);
@@ -189,8 +201,11 @@ static void assert_stored(subject *s, int layer, const cJSON *wanted, const char
 
 /* What the models' mask functions build follows from mask_sizes, asked before the update. */
 static void assert_masks(subject *s, int layer, const cJSON *masks, const char *what) {
-    const int sliding = s->shape.types[layer] == 's';
-    const cJSON *rows = sc_json_get(masks, sliding ? "sliding_attention" : "full_attention"), *row;
+    const char type = s->shape.types[layer];
+    const char *kind = type == 's'   ? "sliding_attention"
+                       : type == 'c' ? "chunked_attention"
+                                     : "full_attention";
+    const cJSON *rows = sc_json_get(masks, kind), *row;
     const int64_t seen = s->api->cache_seq_length(s->cache, layer);
     int64_t length, offset, query = seen;
     if (!rows)
@@ -202,7 +217,8 @@ static void assert_masks(subject *s, int layer, const cJSON *masks, const char *
         ck_assert_int_eq((int64_t)strlen(row->valuestring), length);
         for (int64_t j = 0; j < length; j++) {
             const int64_t pos = offset + j;
-            const int sees = pos <= query && (!sliding || pos > query - s->shape.window);
+            const int sees = pos <= query && (type != 's' || pos > query - s->shape.window) &&
+                             (type != 'c' || pos / s->shape.window == query / s->shape.window);
             ck_assert_msg(row->valuestring[j] == (sees ? '1' : '0'),
                           "%s: query %" PRId64 ", slot %" PRId64, what, query, j);
         }
@@ -210,17 +226,24 @@ static void assert_masks(subject *s, int layer, const cJSON *masks, const char *
     }
 }
 
+/* Has the layer no room for so many tokens? */
+static int overflows(const subject *s, int layer, int tokens) {
+    const int bounded = s->shape.types[layer] == 'f' ||
+                        (s->shape.types[layer] != 'm' && s->shape.window > s->shape.max_cache_len);
+    return bounded && s->api->cache_seq_length(s->cache, layer) + tokens > s->shape.max_cache_len;
+}
+
 /* The code with which ours refuses what the reference overflows or corrupts; SC_OK: it does not. */
 static int refusal(const subject *s, const cJSON *step, int amount, int update) {
     for (int layer = 0; layer < s->layers; layer++) {
         const int64_t seen = s->api->cache_seq_length(s->cache, layer);
-        const int bounded =
-            s->shape.types[layer] == 'f' || s->shape.window > s->shape.max_cache_len;
-        if (update && bounded && seen + amount > s->shape.max_cache_len)
+        if (s->shape.types[layer] == 'm')
+            continue;
+        if (update && overflows(s, layer, amount))
             return SC_EFULL;
         if (!update && (amount > 0 || seen + amount < 0))
             return SC_EUSAGE;
-        if (!update && amount && s->shape.types[layer] == 's' &&
+        if (!update && amount && s->shape.types[layer] != 'f' &&
             seen > cast_slots(&s->shape, layer))
             return SC_EFULL;
     }
@@ -235,6 +258,13 @@ static void replay_update(subject *s, const cJSON *step, const int *serial, int 
         const cJSON *returned = cJSON_IsArray(all) ? cJSON_GetArrayItem(all, layer) : all;
         const int64_t seen = s->api->cache_seq_length(s->cache, layer);
         int64_t length, offset, got = -1;
+        if (s->shape.types[layer] == 'm') {
+            trace_tokens(s, layer, *serial, tokens);
+            ck_assert_int_eq(
+                s->api->cache_update(s->cache, layer, s->keys, s->values, tokens, &s->err),
+                SC_EUSAGE);
+            continue;
+        }
         assert_masks(s, layer, sc_json_get(step, "masks"), what);
         ck_assert_int_eq(
             s->api->cache_mask_sizes(s->cache, layer, tokens, &length, &offset, &s->err), SC_OK);
@@ -259,6 +289,8 @@ static int replay_call(subject *s, const cJSON *step, const char *op, int amount
         if (!rc)
             replay_update(s, step, &serial, amount, what);
         for (int layer = 0; rc && layer < s->layers; layer++) {
+            if (!overflows(s, layer, amount))
+                continue;
             trace_tokens(s, layer, serial, amount);
             ck_assert_int_eq(
                 s->api->cache_update(s->cache, layer, s->keys, s->values, amount, &s->err), rc);
@@ -288,6 +320,7 @@ START_TEST(a_cache_does_what_the_reference_traced) {
     cJSON *trace = trace_json(traces[_i]);
     const cast_shape shape = trace_shape(trace);
     subject s = begin(&shape);
+    s.first_layer = sc_json_get(trace, "layer_index") ? number(trace, "layer_index") : 0;
     const cJSON *step;
     int serial = 0, lost = 0, i = 0;
     if (sc_json_get(trace, "max_length"))

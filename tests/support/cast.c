@@ -23,18 +23,13 @@
 
 const char *const cast_make_flags = "CFLAGS='-O1 -g " SANITIZE "' LDFLAGS='" SANITIZE "'";
 
-enum { CASTINGS = 64 };
+enum { CASTINGS = 96 };
 
 static struct {
-    cast_shape shape;
+    char folder[96];
     const sc_casting *casting;
 } made[CASTINGS];
 static int count;
-
-static int equal(const cast_shape *a, const cast_shape *b) {
-    return !strcmp(a->types, b->types) && a->window == b->window &&
-           a->max_cache_len == b->max_cache_len && a->batch == b->batch && a->heads == b->heads;
-}
 
 const char *cast_folder(const cast_shape *shape) {
     static char folder[256];
@@ -43,36 +38,20 @@ const char *cast_folder(const cast_shape *shape) {
     return folder;
 }
 
-static void write_config(const cast_shape *shape, const char *path) {
-    FILE *f = fopen(path, "w");
-    ck_assert_msg(f != NULL, "%s: cannot be made", path);
-    fprintf(f, "{\"model_type\": \"qwen3\", \"layer_types\": [");
-    for (const char *type = shape->types; *type; type++)
-        fprintf(f, "%s\"%s_attention\"", type == shape->types ? "" : ", ",
-                *type == 's' ? "sliding" : "full");
-    fprintf(f,
-            "], \"num_hidden_layers\": %zu, \"use_sliding_window\": true, \"sliding_window\": %d,\n"
-            "\"num_attention_heads\": %d, \"num_key_value_heads\": %d, \"head_dim\": %d,\n"
-            "\"hidden_size\": 8, \"intermediate_size\": 8, \"vocab_size\": 16,\n"
-            "\"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6}\n",
-            strlen(shape->types), shape->window, shape->heads, shape->heads, CAST_DIM);
-    ck_assert_int_eq(fclose(f), 0);
-}
-
-const sc_casting *cast_make(const cast_shape *shape) {
+/* Exports the specification and opens its library; what has been made once is handed out again. */
+static const sc_casting *make(const char *folder, const char *json, const char *options) {
+    char path[512];
     for (int i = 0; i < count; i++)
-        if (equal(&made[i].shape, shape))
+        if (!strcmp(made[i].folder, folder))
             return made[i].casting;
     ck_assert_int_lt(count, CASTINGS);
-    const char *folder = cast_folder(shape);
-    char path[512];
     ck_assert_int_eq(run(NULL, NULL, "rm -rf %s && mkdir -p %s-config", folder, folder), 0);
     snprintf(path, sizeof path, "%s-config/config.json", folder);
-    write_config(shape, path);
+    cast_write(path, json, strlen(json));
     ck_assert_int_eq(run(NULL, NULL,
-                         "$SLIPCAST export %s -o %s --name cast --arch generic --max-cache-len %d "
-                         "--batch-size %d && make -C %s -j4 %s libcast.so",
-                         path, folder, shape->max_cache_len, shape->batch, folder, cast_make_flags),
+                         "$SLIPCAST export %s -o %s --only cache --name cast --arch generic %s && "
+                         "make -C %s -j4 %s libcast.so",
+                         path, folder, options, folder, cast_make_flags),
                      0);
     snprintf(path, sizeof path, "%s/libcast.so", folder);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -80,9 +59,40 @@ const sc_casting *cast_make(const cast_shape *shape) {
     const sc_casting *(*get)(void);
     *(void **)&get = dlsym(library, "slipcast_casting");
     ck_assert_msg(get != NULL, "%s", dlerror());
-    made[count].shape = *shape;
+    snprintf(made[count].folder, sizeof made[count].folder, "%s", folder);
     made[count].casting = get();
     return made[count++].casting;
+}
+
+const sc_casting *cast_spec(const char *name, const char *json, const char *options) {
+    char folder[96];
+    snprintf(folder, sizeof folder, "build/test-castings/spec-%s", name);
+    return make(folder, json, options);
+}
+
+const sc_casting *cast_make(const cast_shape *shape) {
+    char json[4096], options[128];
+    int at = snprintf(json, sizeof json, "{\"model_type\": \"slipcast_cache\", \"layers\": [");
+    for (const char *type = shape->types; *type; type++) {
+        at += snprintf(json + at, sizeof json - (size_t)at, "%s{\"layer_type\": \"%s\"",
+                       type == shape->types ? "" : ", ",
+                       *type == 's'   ? "sliding_attention"
+                       : *type == 'c' ? "chunked_attention"
+                       : *type == 'm' ? "moe"
+                                      : "full_attention");
+        if (*type != 'm')
+            at +=
+                snprintf(json + at, sizeof json - (size_t)at,
+                         ", \"num_key_value_heads\": %d, \"head_dim\": %d", shape->heads, CAST_DIM);
+        if (*type == 's' || *type == 'c')
+            at += snprintf(json + at, sizeof json - (size_t)at, ", \"%s\": %d",
+                           *type == 's' ? "sliding_window" : "attention_chunk_size", shape->window);
+        at += snprintf(json + at, sizeof json - (size_t)at, "}");
+    }
+    snprintf(json + at, sizeof json - (size_t)at, "]}");
+    snprintf(options, sizeof options, "--max-cache-len %d --batch-size %d", shape->max_cache_len,
+             shape->batch);
+    return make(cast_folder(shape), json, options);
 }
 
 int cast_slots(const cast_shape *shape, int layer) {
@@ -110,6 +120,8 @@ char *cast_state(const cast_shape *shape, const sc_cache *cache, int visible, si
     *bytes = 0;
     for (int layer = 0; layer < layers; layer++) {
         const int64_t seen = c->cache_seq_length(cache, layer);
+        if (shape->types[layer] == 'm')
+            continue;
         put(state, bytes, &seen, sizeof seen);
         for (int q = 1; q <= queries; q++) {
             int64_t mask[2];

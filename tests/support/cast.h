@@ -1,8 +1,8 @@
 /*
  * cast.h - castings of a cache alone, for tests that call their public API.
  *
- * A shape becomes a config.json (qwen3, layer_types), the command exports it, the casting's own
- * Makefile builds its library, with the sanitizers of this program, and dlopen hands it over.
+ * A shape becomes a cache specification, the command exports it, the casting's own Makefile builds
+ * its library, with the sanitizers of this program, and dlopen hands it over.
  * Folders are build/test-castings/cache-SHAPE, made anew once per process; what a fixture has made
  * its forks share.
  */
@@ -17,13 +17,16 @@
 enum { CAST_DIM = 2, CAST_LAYERS = 8 }; /* head_dim; the most layers */
 
 typedef struct {
-    char types[CAST_LAYERS + 1]; /* one letter per layer: s sliding, f full */
+    char types[CAST_LAYERS + 1]; /* a letter per layer: s sliding, c chunked, f full, m moe */
     int window, max_cache_len;
     int batch, heads;
 } cast_shape;
 
 /* The casting of that shape; lives as long as the process. Fails the test. */
 const sc_casting *cast_make(const cast_shape *shape);
+
+/* The same of a specification; options are the command's. Its folder is spec-NAME. */
+const sc_casting *cast_spec(const char *name, const char *json, const char *options);
 
 /* Its folder, valid until the next call. */
 const char *cast_folder(const cast_shape *shape);
