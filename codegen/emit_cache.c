@@ -61,6 +61,11 @@ static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
         sc_scope_number(&s, "source",
                         layer->shape < 0 && config->kv_source == i ? -1 : config->kv_source);
         sc_scope_number(&s, "max_length", sc_plan_max_length(plan, i));
+        sc_scope_flag(&s, "offloading", plan->options.offloading);
+        if (plan->options.offloading) {
+            sc_scope_number(&s, "first_slot", layer->slots);
+            sc_scope_number(&s, "next_offloaded", sc_plan_next_offloaded(plan, i));
+        }
         sc_scope_text(&s, "layer_type", sc_layer_type_name(config->type));
         if (indexer)
             sc_scope_number(&s, "indexer_offset", (int64_t)layer->indexer_keys.offset);
@@ -75,7 +80,7 @@ static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
 }
 
 static void emit_buffer(sc_scope *top, const sc_plan *plan, int layer, const char *what,
-                        const sc_buffer *buffer) {
+                        const sc_buffer *buffer, bool host) {
     if (!buffer->bytes)
         return;
     sc_scope s = sc_scope_item(top, "buffers");
@@ -83,6 +88,9 @@ static void emit_buffer(sc_scope *top, const sc_plan *plan, int layer, const cha
     sc_scope_text(&s, "what", what);
     sc_scope_number(&s, "offset", (int64_t)buffer->offset);
     sc_scope_number(&s, "row", (int64_t)buffer->bytes / plan->options.batch_size);
+    sc_scope_flag(&s, "offloading", plan->options.offloading);
+    if (plan->options.offloading)
+        sc_scope_number(&s, "host", host);
     if (s.rc)
         top->rc = s.rc;
 }
@@ -108,6 +116,22 @@ static void emit_state(sc_scope *top, const sc_plan *plan, int layer, int index)
         top->rc = s.rc;
 }
 
+static void emit_slots(sc_scope *top, const sc_plan *plan) {
+    sc_scope_number(top, "host_bytes", (int64_t)plan->host_bytes);
+    sc_scope_number(top, "slot_count", plan->slots);
+    for (int i = 0; i < plan->slots; i++) {
+        int layer = 0; /* the first of those that use it */
+        while (plan->layer[layer].slots != i / 2 * 2)
+            layer++;
+        sc_scope s = sc_scope_item(top, "device_slots");
+        sc_scope_number(&s, "offset", (int64_t)plan->slot[i]);
+        sc_scope_text(&s, "what",
+                      sc_pool_printf(top->pool, "layer %d and those of its shape", layer));
+        if (s.rc)
+            top->rc = s.rc;
+    }
+}
+
 void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     int states = 0;
     bool indexer = false;
@@ -118,15 +142,18 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     for (int i = 0; i < plan->layers; i++) {
         const sc_layer_cache *layer = &plan->layer[i];
         const sc_layer_config *config = &plan->config->layer[i];
-        emit_buffer(top, plan, i, "keys", &layer->keys);
-        emit_buffer(top, plan, i, "values", &layer->values);
-        emit_buffer(top, plan, i, "indexer_keys", &layer->indexer_keys);
+        emit_buffer(top, plan, i, "keys", &layer->keys, layer->slots >= 0);
+        emit_buffer(top, plan, i, "values", &layer->values, layer->slots >= 0);
+        emit_buffer(top, plan, i, "indexer_keys", &layer->indexer_keys, false);
         for (int k = 0; k < config->states; k++) {
-            emit_buffer(top, plan, i, config->state[k].name, &layer->state[k]);
+            emit_buffer(top, plan, i, config->state[k].name, &layer->state[k], false);
             emit_state(top, plan, i, k);
             states++;
         }
     }
+    sc_scope_flag(top, "offloading", plan->options.offloading);
+    if (plan->options.offloading)
+        emit_slots(top, plan);
     sc_scope_flag(top, "has_states", states > 0);
     sc_scope_flag(top, "has_indexer", indexer);
     if (indexer)

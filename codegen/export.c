@@ -72,6 +72,8 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
     if (!o.batch_size)
         o.batch_size = 1;
     o.rewind = options->rewind;
+    o.offloading = options->offloading;
+    o.offload_sliding = options->offload_sliding;
     if (!find_dtype(&o.dtype, options->dtype ? options->dtype : "float32") ||
         sc_kv_value_dtype(o.dtype) != o.dtype || (o.dtype == SC_F16 && !options->only_cache))
         return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16%s",
@@ -239,6 +241,8 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     cJSON_AddNumberToObject(options, "max_cache_len", (double)plan->options.max_cache_len);
     cJSON_AddNumberToObject(options, "batch_size", (double)plan->options.batch_size);
     cJSON_AddNumberToObject(options, "rewind", (double)plan->options.rewind);
+    cJSON_AddBoolToObject(options, "offloading", plan->options.offloading);
+    cJSON_AddBoolToObject(options, "offload_only_non_sliding", !plan->options.offload_sliding);
     cJSON_AddStringToObject(options, "only", plan->graph ? "" : "cache");
     cJSON_AddStringToObject(options, "dtype", sc_dtype_name(plan->options.dtype));
     cJSON_AddStringToObject(options, "kv_dtype", sc_dtype_name(plan->options.kv_dtype));
@@ -322,6 +326,8 @@ int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char
         options->arch = text[2];
         options->kv_dtype = text[3];
         options->only_cache = *text[4];
+        options->offloading = cJSON_IsTrue(sc_json_get(o, "offloading"));
+        options->offload_sliding = cJSON_IsFalse(sc_json_get(o, "offload_only_non_sliding"));
     }
     cJSON_Delete(json);
     return rc;

@@ -15,9 +15,11 @@ typedef struct {
     const char *dtype;     /* NULL: float32 */
     const char *kv_dtype;  /* NULL: dtype */
     int64_t rewind;        /* 0: none */
-    const char *arch;      /* NULL: native */
-    bool only_cache;       /* the cache alone: no graph, no weights */
-    bool generic;          /* read an unknown model_type by its generic keys */
+    bool offloading;
+    bool offload_sliding; /* --no-offload-only-non-sliding */
+    const char *arch;     /* NULL: native */
+    bool only_cache;      /* the cache alone: no graph, no weights */
+    bool generic;         /* read an unknown model_type by its generic keys */
     bool quiet;
 } sc_export_options;
 

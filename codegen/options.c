@@ -58,6 +58,10 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
         e->quiet = true;
     else if (!strcmp(word, "--generic"))
         e->generic = true;
+    else if (!strcmp(word, "--offloading"))
+        e->offloading = true;
+    else if (!strcmp(word, "--no-offload-only-non-sliding"))
+        e->offload_sliding = true;
     else if (word[0] != '-' || !word[1]) {
         if (cli->models == 2)
             return sc_fail(err, SC_EUSAGE,

@@ -266,38 +266,52 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const s
     return rc;
 }
 
+/* How far the buffers reach, in order, and how much they add up to. */
+typedef struct {
+    size_t at, sum;
+} extent;
+
 /* The next buffer: where the last one ends, or up to 3 bytes on. */
-static int check_buffer(const sc_buffer *buffer, size_t *at, int layer, sc_error *err) {
+static int check_buffer(const sc_buffer *buffer, size_t unit, extent *e, int layer, sc_error *err) {
     if (!buffer->bytes)
         return SC_OK;
-    if (buffer->offset < *at || buffer->offset - *at > 3)
+    if (buffer->offset < e->at || buffer->offset - e->at > 3)
         return sc_fail(err, SC_ECHECK, "plan: layer %d: its buffers do not follow the last one's",
                        layer);
-    *at = buffer->offset + buffer->bytes;
+    if (buffer->offset % unit)
+        return sc_fail(err, SC_ECHECK, "plan: layer %d: a buffer is not aligned", layer);
+    e->at = buffer->offset + buffer->bytes;
+    e->sum += buffer->bytes;
     return SC_OK;
 }
 
+static int check_layer(const sc_plan *plan, int i, extent *device, extent *host, sc_error *err) {
+    const sc_layer_cache *layer = &plan->layer[i];
+    const size_t unit = sc_kv_unit_bytes(plan->options.kv_dtype);
+    const size_t other = sc_kv_unit_bytes(plan->options.dtype);
+    extent *kv = layer->slots < 0 ? device : host;
+    int rc = check_buffer(&layer->keys, unit, kv, i, err);
+    if (!rc)
+        rc = check_buffer(&layer->values, unit, kv, i, err);
+    if (!rc)
+        rc = check_buffer(&layer->indexer_keys, other, device, i, err);
+    for (int k = 0; k < plan->config->layer[i].states && !rc; k++)
+        rc = check_buffer(&layer->state[k], plan->config->layer[i].state[k].float32 ? 4 : other,
+                          device, i, err);
+    return rc;
+}
+
 int sc_plan_check(const sc_plan *plan, sc_error *err) {
-    size_t at = 0, sum = plan->padding_bytes;
+    extent device = { 0, 0 }, host = { 0, 0 };
     for (int i = 0; i < plan->layers; i++) {
-        const sc_layer_cache *layer = &plan->layer[i];
-        int rc = check_buffer(&layer->keys, &at, i, err);
-        rc = rc ? rc : check_buffer(&layer->values, &at, i, err);
-        rc = rc ? rc : check_buffer(&layer->indexer_keys, &at, i, err);
-        for (int k = 0; k < plan->config->layer[i].states && !rc; k++) {
-            rc = check_buffer(&layer->state[k], &at, i, err);
-            sum += layer->state[k].bytes;
-        }
+        const int rc = check_layer(plan, i, &device, &host, err);
         if (rc)
             return rc;
-        const size_t unit = sc_kv_unit_bytes(plan->options.kv_dtype);
-        if (layer->keys.offset % unit || layer->values.offset % unit)
-            return sc_fail(err, SC_ECHECK, "plan: layer %d: a buffer is not aligned", i);
-        sum += layer->keys.bytes + layer->values.bytes + layer->indexer_keys.bytes;
     }
-    if (at != plan->arena_bytes || sum != plan->arena_bytes)
+    const size_t sum = device.sum + plan->slot_bytes + host.sum + plan->padding_bytes;
+    if (sum != plan->arena_bytes + plan->host_bytes || device.at > plan->arena_bytes)
         return sc_fail(err, SC_ECHECK, "plan: the buffers add up to %zu bytes, the arena has %zu",
-                       sum, plan->arena_bytes);
+                       sum, plan->arena_bytes + plan->host_bytes);
     for (int i = 1; i < plan->packed; i++)
         if (plan->pack[i].offset < plan->pack[i - 1].offset + plan->pack[i - 1].bytes)
             return sc_fail(err, SC_ECHECK, "plan: packed tensor %d overlaps the one before", i);

@@ -33,7 +33,9 @@ const sc_arch *sc_arch_find(const char *name);
 typedef struct {
     const char *name; /* of the casting: a C identifier */
     int64_t max_cache_len, batch_size;
-    int64_t rewind; /* tokens that crop can take back from a full ring; 0: none */
+    bool offloading;      /* keys and values of offloadable layers live on the host */
+    bool offload_sliding; /* those of sliding layers too: only_non_sliding false */
+    int64_t rewind;       /* tokens that crop can take back from a full ring; 0: none */
     sc_dtype dtype; /* of weights, states and indexer keys: SC_F32, SC_BF16, (cache alone) SC_F16 */
     sc_dtype kv_dtype; /* as keys and values are kept: these, SC_Q8_0 or SC_FP8_E4M3 */
     const sc_arch *arch;
@@ -59,7 +61,8 @@ typedef struct {
 
 typedef struct {
     int shape; /* -1: no keys and values */
-    sc_buffer keys, values;
+    int slots; /* the first of the two device slots that it takes turns in; -1: it is resident */
+    sc_buffer keys, values; /* of the host's arena when it is offloaded */
     sc_buffer indexer_keys; /* [batch, slots, index_head_dim] */
     sc_buffer *state;       /* [config->layer[i].states] */
     size_t bytes;           /* of all of them */
@@ -104,6 +107,10 @@ typedef struct {
     int layers;
     sc_layer_cache *layer; /* [layers] */
     size_t arena_bytes;
+    size_t host_bytes;          /* the arena of offloaded layers */
+    int slots;                  /* two per distinct shape of offloaded layers */
+    size_t *slot;               /* [slots] offsets in the device's arena, keys then values */
+    size_t slot_bytes;          /* of all slots, part of arena_bytes */
     size_t padding_bytes;       /* of the arena, so that float32 states lie at multiples of 4 */
     size_t cache_scratch_bytes; /* evicted rows */
     size_t scratch_bytes;       /* of the forward pass, without the threads' part */
@@ -137,6 +144,12 @@ size_t sc_kv_unit_bytes(sc_dtype kv_dtype);
 int64_t sc_kv_units(sc_dtype kv_dtype, int64_t dim);
 /* What callers pass: float32 for a quantised cache. */
 sc_dtype sc_kv_value_dtype(sc_dtype kv_dtype);
+
+/* The layer that is prefetched while layer is updated: the next offloaded one, round and round,
+ * layer itself last. -1: none is offloaded. Source: Cache.prefetch. */
+int sc_plan_next_offloaded(const sc_plan *plan, int layer);
+/* Bytes that one decoded token moves to the device and back, with full buffers. */
+void sc_plan_moved(const sc_plan *plan, size_t *to_device, size_t *to_host);
 
 /* What the reference says of a layer after its first update: its most tokens, -1 without a maximum
  * (hybrid layers too); whether crop can take tokens back. StaticCache's methods of these names. */

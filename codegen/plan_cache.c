@@ -16,6 +16,25 @@ int sc_plan_slots(int64_t *slots, sc_layer_type type, int64_t max_cache_len, int
     return SC_OK;
 }
 
+int sc_plan_next_offloaded(const sc_plan *plan, int layer) {
+    for (int i = 1; i <= plan->layers; i++)
+        if (plan->layer[(layer + i) % plan->layers].slots >= 0)
+            return (layer + i) % plan->layers;
+    return -1;
+}
+
+void sc_plan_moved(const sc_plan *plan, size_t *to_device, size_t *to_host) {
+    *to_device = *to_host = 0;
+    for (int i = 0; i < plan->layers; i++) {
+        const sc_layer_cache *layer = &plan->layer[i];
+        if (layer->slots < 0)
+            continue;
+        const size_t bytes = layer->keys.bytes + layer->values.bytes;
+        *to_device += bytes;
+        *to_host += bytes / (size_t)plan->shape[layer->shape].slots;
+    }
+}
+
 int64_t sc_plan_max_length(const sc_plan *plan, int layer) {
     const sc_layer_type type = plan->config->layer[layer].type;
     if (!sc_layer_type_has_kv(type) || sc_layer_type_has_states(type))
@@ -54,19 +73,20 @@ static int too_big(sc_error *err) {
                    "plan: the cache's size overflows (a smaller --max-cache-len or --batch-size)");
 }
 
-/* size * factor[0] * … bytes at the end of the arena, at a multiple of size. */
-static int place(sc_plan *plan, sc_layer_cache *layer, sc_buffer *buffer, size_t size,
+/* size * factor[0] * … bytes at the end of the arena (the host's), at a multiple of size. */
+static int place(sc_plan *plan, sc_layer_cache *layer, sc_buffer *buffer, bool host, size_t size,
                  const int64_t *factor, int factors, sc_error *err) {
+    size_t *end = host ? &plan->host_bytes : &plan->arena_bytes;
     long long bytes = (long long)size;
     for (int i = 0; i < factors; i++)
         if (sc_mul(&bytes, bytes, factor[i], "plan", NULL))
             return too_big(err);
-    const size_t padding = (size - plan->arena_bytes % size) % size;
+    const size_t padding = (size - *end % size) % size;
     plan->padding_bytes += padding;
-    buffer->offset = plan->arena_bytes + padding;
+    buffer->offset = *end + padding;
     buffer->bytes = (size_t)bytes;
     layer->bytes += buffer->bytes;
-    if (__builtin_add_overflow(buffer->offset, buffer->bytes, &plan->arena_bytes))
+    if (__builtin_add_overflow(buffer->offset, buffer->bytes, end))
         return too_big(err);
     return SC_OK;
 }
@@ -108,6 +128,45 @@ static int find_shape(sc_plan *plan, const sc_layer_config *c, int *index, sc_er
     return SC_OK;
 }
 
+/* Keys and values of a full layer, of a sliding one when asked; states stay where they are used. */
+static bool offloads(const sc_plan *plan, const sc_layer_config *c) {
+    return plan->options.offloading &&
+           (plan->options.offload_sliding || !sc_layer_type_rings(c->type));
+}
+
+/* Two slots on the device for every shape that is offloaded. */
+static int plan_slots(sc_plan *plan, sc_pool *pool, sc_error *err) {
+    const size_t unit = sc_kv_unit_bytes(plan->options.kv_dtype);
+    plan->slot = sc_pool_alloc(pool, (size_t)plan->shapes * 2 + 1, sizeof *plan->slot);
+    int *first = sc_pool_alloc(pool, (size_t)plan->shapes + 1, sizeof *first);
+    if (!plan->slot || !first)
+        return sc_oom(err, "planning the cache");
+    for (int i = 0; i < plan->layers; i++) {
+        sc_layer_cache *layer = &plan->layer[i];
+        const size_t bytes = layer->keys.bytes + layer->values.bytes;
+        if (layer->slots < 0)
+            continue;
+        if (!first[layer->shape]) {
+            const size_t padding = (unit - plan->arena_bytes % unit) % unit;
+            plan->padding_bytes += padding;
+            plan->arena_bytes += padding;
+            first[layer->shape] = plan->slots + 1;
+            for (int k = 0; k < 2; k++) {
+                plan->slot[plan->slots++] = plan->arena_bytes;
+                plan->slot_bytes += bytes;
+                if (__builtin_add_overflow(plan->arena_bytes, bytes, &plan->arena_bytes))
+                    return too_big(err);
+            }
+        }
+        layer->slots = first[layer->shape] - 1;
+    }
+    if (plan->options.offloading && !plan->slots)
+        return sc_fail(err, SC_EUSAGE,
+                       "--offloading: every layer slides, so there is nothing to offload "
+                       "(--no-offload-only-non-sliding)");
+    return SC_OK;
+}
+
 static int plan_kv(sc_plan *plan, const sc_layer_config *c, sc_layer_cache *layer, sc_error *err) {
     int rc = find_shape(plan, c, &layer->shape, err);
     if (rc)
@@ -115,13 +174,16 @@ static int plan_kv(sc_plan *plan, const sc_layer_config *c, sc_layer_cache *laye
     const sc_cache_shape *s = &plan->shape[layer->shape];
     const size_t unit = sc_kv_unit_bytes(plan->options.kv_dtype);
     const int64_t batch = plan->options.batch_size;
-    rc = place(plan, layer, &layer->keys, unit,
+    const bool host = offloads(plan, c);
+    if (host)
+        layer->slots = 0; /* plan_slots says which */
+    rc = place(plan, layer, &layer->keys, host, unit,
                (int64_t[]){ batch, s->kv_heads, s->slots, s->key_units }, 4, err);
     if (!rc)
-        rc = place(plan, layer, &layer->values, unit,
+        rc = place(plan, layer, &layer->values, host, unit,
                    (int64_t[]){ batch, s->kv_heads, s->slots, s->value_units }, 4, err);
     if (!rc && s->index_head_dim)
-        rc = place(plan, layer, &layer->indexer_keys, sc_kv_unit_bytes(plan->options.dtype),
+        rc = place(plan, layer, &layer->indexer_keys, false, sc_kv_unit_bytes(plan->options.dtype),
                    (int64_t[]){ batch, s->slots, s->index_head_dim }, 3, err);
     return rc;
 }
@@ -137,7 +199,7 @@ static int plan_states(sc_plan *plan, sc_pool *pool, const sc_layer_config *c,
         int64_t factor[4] = { plan->options.batch_size };
         memcpy(factor + 1, s->dim, (size_t)s->rank * sizeof *s->dim);
         rc =
-            place(plan, layer, &layer->state[i],
+            place(plan, layer, &layer->state[i], false,
                   s->float32 ? 4 : sc_kv_unit_bytes(plan->options.dtype), factor, s->rank + 1, err);
     }
     return rc;
@@ -169,11 +231,13 @@ int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err) {
     int rc = SC_OK;
     for (int i = 0; i < plan->layers && !rc; i++) {
         const sc_layer_config *c = &plan->config->layer[i];
-        plan->layer[i].shape = -1;
+        plan->layer[i].shape = plan->layer[i].slots = -1;
         if (sc_layer_type_has_kv(c->type))
             rc = plan_kv(plan, c, &plan->layer[i], err);
         if (!rc)
             rc = plan_states(plan, pool, c, &plan->layer[i], err);
     }
+    if (!rc)
+        rc = plan_slots(plan, pool, err);
     return rc ? rc : plan_evicted(plan, err);
 }

@@ -63,6 +63,10 @@ static void print_buffer(FILE *out, int layer, sc_layer_type type, const char *b
             layer >= 0 ? sc_layer_type_name(type) : "", buffer, shape, bytes, offset, note);
 }
 
+static const char *kv_place(const sc_plan *plan, int i) {
+    return plan->layer[i].slots < 0 ? "" : "  host";
+}
+
 static void print_kv(FILE *out, const sc_plan *plan, int i) {
     const sc_layer_cache *layer = &plan->layer[i];
     const sc_layer_type type = plan->config->layer[i].type;
@@ -71,11 +75,13 @@ static void print_kv(FILE *out, const sc_plan *plan, int i) {
     kv_text(values, sizeof values, plan, i, true);
     if (!strcmp(keys, values)) {
         print_buffer(out, i, type, "keys, values", keys, layer->keys.bytes + layer->values.bytes,
-                     layer->keys.offset, "");
+                     layer->keys.offset, kv_place(plan, i));
         return;
     }
-    print_buffer(out, i, type, "keys", keys, layer->keys.bytes, layer->keys.offset, "");
-    print_buffer(out, -1, type, "values", values, layer->values.bytes, layer->values.offset, "");
+    print_buffer(out, i, type, "keys", keys, layer->keys.bytes, layer->keys.offset,
+                 kv_place(plan, i));
+    print_buffer(out, -1, type, "values", values, layer->values.bytes, layer->values.offset,
+                 kv_place(plan, i));
 }
 
 static void print_layer(FILE *out, const sc_plan *plan, int i) {
@@ -118,9 +124,16 @@ void sc_plan_print(FILE *out, const sc_plan *plan) {
     for (int i = 0; i < plan->layers; i++)
         print_layer(out, plan, i);
     fprintf(out, "\n");
-    print_total(out, "cache arena", plan->arena_bytes);
+    print_total(out, plan->options.offloading ? "device arena" : "cache arena", plan->arena_bytes);
     if (plan->padding_bytes)
         print_total(out, "  of it padding", plan->padding_bytes);
+    if (plan->options.offloading) {
+        size_t to_device, to_host;
+        sc_plan_moved(plan, &to_device, &to_host);
+        print_total(out, "  of it slots", plan->slot_bytes);
+        print_total(out, "host arena", plan->host_bytes);
+        print_total(out, "  moved per token", to_device + to_host);
+    }
     print_total(out, "cache scratch", plan->cache_scratch_bytes);
     if (!plan->graph)
         return;
@@ -165,7 +178,8 @@ static void json_layer(FILE *out, const sc_plan *plan, int i) {
         fprintf(out, "%d, ", c->kv_source);
     else
         fprintf(out, "null, ");
-    fprintf(out, "\"offset\": %zu}%s\n",
+    fprintf(out, "\"placement\": \"%s\", \"offset\": %zu}%s\n",
+            layer->slots < 0 ? "device" : "host",
             layer->keys.bytes ? layer->keys.offset
             : c->states       ? layer->state[0].offset
                               : 0,
@@ -185,6 +199,34 @@ static void json_list(FILE *out, const char *key, const sc_plan *plan,
     fprintf(out, "]");
 }
 
+/* The order of one update per layer, as Cache.update has it with offloading. */
+static void json_offload(FILE *out, const sc_plan *plan) {
+    size_t to_device, to_host;
+    sc_plan_moved(plan, &to_device, &to_host);
+    fprintf(out,
+            "  \"offload\": {\"only_non_sliding\": %s, \"device_bytes\": %zu, \"host_bytes\": %zu, "
+            "\"slot_bytes\": %zu,\n    \"bytes_per_token\": {\"to_device\": %zu, \"to_host\": "
+            "%zu},\n    \"schedule\": [",
+            plan->options.offload_sliding ? "false" : "true", plan->arena_bytes, plan->host_bytes,
+            plan->slot_bytes, to_device, to_host);
+    bool first = true;
+    for (int i = 0; i < plan->layers; i++) {
+        if (plan->layer[i].shape < 0)
+            continue;
+        fprintf(out,
+                "%s\n      {\"update\": %d, \"events\": [{\"event\": \"wait\", \"stream\": "
+                "\"default\", \"for\": \"prefetch\"}, {\"event\": \"wait\", \"stream\": "
+                "\"prefetch\", \"for\": \"default\"}, {\"event\": \"prefetch\", \"layer\": %d}, "
+                "{\"event\": \"compute\", \"layer\": %d}",
+                first ? "" : ",", i, sc_plan_next_offloaded(plan, i), i);
+        if (plan->layer[i].slots >= 0)
+            fprintf(out, ", {\"event\": \"offload\", \"layer\": %d}", i);
+        fprintf(out, "]}");
+        first = false;
+    }
+    fprintf(out, "]},\n");
+}
+
 static bool is_dummy(sc_layer_type type) { return type == SC_DUMMY; }
 
 static bool is_linear(sc_layer_type type) {
@@ -202,8 +244,8 @@ static void json_cache(FILE *out, const sc_plan *plan) {
     fprintf(out,
             "  \"cache\": {\"bytes\": %zu, \"max_length\": %lld, \"is_croppable\": %s, "
             "\"is_compileable\": true",
-            plan->arena_bytes - plan->padding_bytes, (long long)longest,
-            croppable ? "true" : "false");
+            plan->arena_bytes - plan->slot_bytes + plan->host_bytes - plan->padding_bytes,
+            (long long)longest, croppable ? "true" : "false");
     json_list(out, "sliding_layers", plan, sc_layer_type_rings);
     json_list(out, "linear_layers", plan, is_linear);
     json_list(out, "dummy_layers", plan, is_dummy);
@@ -225,6 +267,8 @@ void sc_plan_print_json(FILE *out, const sc_plan *plan) {
         json_layer(out, plan, i);
     fprintf(out, "  ],\n");
     json_cache(out, plan);
+    if (o->offloading)
+        json_offload(out, plan);
     fprintf(out,
             "  \"arena_bytes\": %zu,\n  \"padding_bytes\": %zu,\n"
             "  \"cache_scratch_bytes\": %zu",

@@ -74,6 +74,9 @@ typedef struct {
     int (*cache_update_indexer)(sc_cache *, int, const void *, int, sc_error *);
     int (*cache_update_indexer_row)(sc_cache *, int, int, const void *, int, sc_error *);
     int (*cache_read_indexer)(const sc_cache *, int, void *, sc_error *);
+    /* NULL without offloading. */
+    int (*cache_create_at)(sc_cache **, const char *, sc_error *);
+    void (*cache_moves)(const sc_cache *, int64_t *, int64_t *);
     int (*cache_offload)(sc_cache *, int, sc_error *);
     int (*cache_prefetch)(sc_cache *, int, sc_error *);
     int (*cache_save)(const sc_cache *, const char *, sc_error *);

@@ -7,17 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+{{#offloading}}
+#include <sys/mman.h>
+{{/offloading}}
 #include <unistd.h>
 
 #include "runtime/checksum.h"
 
 #define API __attribute__((visibility("default")))
 
-/* Layer by layer: where its keys and values lie in the arena, of which shape they are (-1: it keeps
- * none), and the layer whose keys and values it reads (-1: it reads none). */
+/* Layer by layer: where its keys and values lie in {{#offloading}}its arena{{/offloading}}{{^offloading}}the arena{{/offloading}}, of which shape they are (-1: it keeps
+ * none), the layer whose keys and values it reads (-1: it reads none){{#offloading}}, the first of its two
+ * slots (-1: it is resident){{/offloading}}. */
 const layer_place {{name}}_place[LAYERS] = {
 {{#places}}
-    { {{keys_offset}}, {{values_offset}}, {{shape}}, {{source}} }, /* {{layer}}: {{layer_type}} */
+    { {{keys_offset}}, {{values_offset}}, {{shape}}, {{source}}{{#offloading}}, {{first_slot}}{{/offloading}} }, /* {{layer}}: {{layer_type}} */
 {{/places}}
 };
 
@@ -44,25 +48,24 @@ static const shape_info shapes[] = {
 /* Every buffer, [BATCH] rows of so many bytes: keys, values, indexer keys and states. */
 static const struct {
     size_t offset, row;
+{{#offloading}}
+    int host;
+{{/offloading}}
 } buffers[] = {
 {{#buffers}}
-    { {{offset}}, {{row}} }, /* {{layer}}: {{what}} */
+    { {{offset}}, {{row}}{{#offloading}}, {{host}}{{/offloading}} }, /* {{layer}}: {{what}} */
 {{/buffers}}
 };
 enum { BUFFERS = sizeof buffers / sizeof *buffers };
+
+static unsigned char *buffer_of(const {{name}}_cache *cache, int i) {
+    return {{#offloading}}(buffers[i].host ? cache->host : cache->arena){{/offloading}}{{^offloading}}cache->arena{{/offloading}} + buffers[i].offset;
+}
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static const shape_info *shape_of(int layer) { return &shapes[{{name}}_place[layer].shape]; }
-
-static kv *keys_of(const {{name}}_cache *cache, int layer) {
-    return (kv *)(void *)(cache->arena + {{name}}_place[layer].keys);
-}
-
-static kv *values_of(const {{name}}_cache *cache, int layer) {
-    return (kv *)(void *)(cache->arena + {{name}}_place[layer].values);
-}
 
 {{#shapes}}
 {{#ring}}
@@ -113,7 +116,37 @@ static void forget_updates({{name}}_cache *cache) {
     memset(cache->evicted_layer, -1, sizeof cache->evicted_layer);
 }
 
-API int {{name}}_cache_create({{name}}_cache **cache, sc_error *err) {
+{{#offloading}}
+/* The offloaded layers' home: memory, or a file of folder that has no name any more. */
+static int map_host({{name}}_cache *cache, const char *folder, sc_error *err) {
+    char path[4096];
+    int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if (folder) {
+        flags = MAP_SHARED;
+        if ((size_t)snprintf(path, sizeof path, "%s/{{name}}.XXXXXX", folder) >= sizeof path)
+            return sc_fail(err, SC_EUSAGE, "%s: the path is too long", folder);
+        fd = mkstemp(path);
+        if (fd >= 0)
+            unlink(path);
+        const int failed = fd < 0 ? errno : posix_fallocate(fd, 0, HOST_BYTES);
+        if (failed) {
+            if (fd >= 0)
+                close(fd);
+            return sc_fail(err, SC_EENV, "%s: no file of %zu bytes can be made there: %s", folder,
+                           HOST_BYTES, strerror(failed));
+        }
+    }
+    void *host = mmap(NULL, HOST_BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (host == MAP_FAILED)
+        return sc_fail(err, SC_EENV, "{{name}}: cache: no memory for %zu bytes on the host", HOST_BYTES);
+    cache->host = host;
+    return SC_OK;
+}
+
+{{/offloading}}
+static int create({{name}}_cache **cache, {{#offloading}}const char *folder, {{/offloading}}sc_error *err) {
     size_t bytes = sizeof({{name}}_cache) + 64 + ARENA_BYTES;
     for (int i = 0; i < CACHE_SHAPES; i++)
         bytes += sizeof(kv) * (size_t)(BATCH * shapes[i].kv_heads * shapes[i].evicted * (shapes[i].key + shapes[i].value));
@@ -129,12 +162,39 @@ API int {{name}}_cache_create({{name}}_cache **cache, sc_error *err) {
         at += rows * shapes[i].value;
     }
     forget_updates(c);
+{{#offloading}}
+    memset(c->slot_of, -1, sizeof c->slot_of);
+    memset(c->slot_layer, -1, sizeof c->slot_layer);
+    const int rc = map_host(c, folder, err);
+    if (rc) {
+        free(c);
+        return rc;
+    }
+{{/offloading}}
     *cache = c;
     return SC_OK;
 }
 
+API int {{name}}_cache_create({{name}}_cache **cache, sc_error *err) {
+    return create(cache, {{#offloading}}NULL, {{/offloading}}err);
+}
+
+{{#offloading}}
+API int {{name}}_cache_create_at({{name}}_cache **cache, const char *folder, sc_error *err) {
+    return create(cache, folder, err);
+}
+
+API void {{name}}_cache_destroy({{name}}_cache *cache) {
+    if (cache)
+        munmap(cache->host, HOST_BYTES);
+    free(cache);
+}
+
+{{/offloading}}
+{{^offloading}}
 API void {{name}}_cache_destroy({{name}}_cache *cache) { free(cache); }
 
+{{/offloading}}
 static int check_layer(int layer, sc_error *err) {
     if (layer >= 0 && layer < LAYERS)
         return SC_OK;
@@ -189,6 +249,7 @@ int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t
                    layer, (long long)tokens, (long long)seen, (long long)(capacity - seen), MAX_CACHE_LEN);
 }
 
+{{> cache/offload.c}}
 /* Rows from … to - 1 get tokens each; keys and values begin with those of row from. */
 static int update_rows({{name}}_cache *cache, int layer, int from, int to, const kv_value *keys,
                        const kv_value *values, int tokens, sc_error *err) {
@@ -205,13 +266,22 @@ static int update_rows({{name}}_cache *cache, int layer, int from, int to, const
     if (tokens > MAX_CACHE_LEN)
         return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: %d tokens in one update, at most %d (max_cache_len)",
                        layer, tokens, MAX_CACHE_LEN);
+{{#offloading}}
+    {{name}}_cache_begin(cache, layer);
+{{/offloading}}
     for (int row = from; row < to; row++) {
         for (int head = 0; head < shape->kv_heads; head++) {
             const int64_t at = ((row - from) * shape->kv_heads + head) * tokens;
             shape->put(cache, layer, row, head, keys + at * shape->dim, values + at * shape->v_dim, tokens);
         }
+{{#offloading}}
+        write_back(cache, layer, row, tokens);
+{{/offloading}}
         {{name}}_cache_advance(cache, layer, row, tokens);
     }
+{{#offloading}}
+    {{name}}_cache_end(cache, layer, NULL, 0, 0);
+{{/offloading}}
     return SC_OK;
 }
 
@@ -380,8 +450,11 @@ API int {{name}}_cache_reset_row({{name}}_cache *cache, int row, sc_error *err) 
     const int rc = check_row(row, err);
     if (rc)
         return rc;
+{{#offloading}}
+    release_all(cache);
+{{/offloading}}
     for (int i = 0; i < BUFFERS; i++)
-        memset(cache->arena + buffers[i].offset + (size_t)row * buffers[i].row, 0, buffers[i].row);
+        memset(buffer_of(cache, i) + (size_t)row * buffers[i].row, 0, buffers[i].row);
     for (int layer = 0; layer < LAYERS; layer++) {
         cache->seen[layer][row] = cache->kept[layer][row] = 0;
         cache->before[layer][row] = -1;
@@ -476,8 +549,11 @@ API int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, s
         if (beam_idx[row] < 0 || beam_idx[row] >= BATCH)
             return sc_fail(err, SC_EUSAGE, "{{name}}: cache: beam_idx[%d]: %d is none of 0 … %d", row,
                            (int)beam_idx[row], BATCH - 1);
+{{#offloading}}
+    release_all(cache);
+{{/offloading}}
     for (int i = 0; i < BUFFERS; i++)
-        reorder_buffer(cache->arena + buffers[i].offset, buffers[i].row, beam_idx);
+        reorder_buffer(buffer_of(cache, i), buffers[i].row, beam_idx);
     for (int layer = 0; layer < LAYERS; layer++) {
         reorder_numbers(cache->seen[layer], beam_idx);
         reorder_numbers(cache->kept[layer], beam_idx);
@@ -504,20 +580,6 @@ API int {{name}}_cache_copy_row({{name}}_cache *cache, int from, int to, sc_erro
     for (int row = 0; row < BATCH; row++)
         beam_idx[row] = row == to ? from : row;
     return {{name}}_cache_reorder(cache, beam_idx, err);
-}
-
-API int {{name}}_cache_offload({{name}}_cache *cache, int layer, sc_error *err) {
-    const int rc = check_layer(layer, err);
-    if (!rc)
-        cache->offloads++;
-    return rc;
-}
-
-API int {{name}}_cache_prefetch({{name}}_cache *cache, int layer, sc_error *err) {
-    const int rc = check_layer(layer, err);
-    if (!rc)
-        cache->prefetches++;
-    return rc;
 }
 
 {{> cache/saved.c}}

@@ -130,9 +130,24 @@ int {{name}}_cache_read_indexer(const {{name}}_cache *cache, int layer, void *ke
 
 {{/has_indexer}}
 
-/* A CPU casting keeps everything where it is; these count the schedule's calls. */
+{{^offloading}}
+/* This casting keeps everything where it is; these count the schedule's calls. */
 int {{name}}_cache_offload({{name}}_cache *cache, int layer, sc_error *err);
 int {{name}}_cache_prefetch({{name}}_cache *cache, int layer, sc_error *err);
+{{/offloading}}
+{{#offloading}}
+/* The same as create, with the offloaded layers in a file of folder (which has no name there, and is
+ * gone with the cache): for a cache larger than memory. SC_EENV: no such file can be made. */
+int {{name}}_cache_create_at({{name}}_cache **cache, const char *folder, sc_error *err);
+
+/* update and forward bring and send away layers by themselves. prefetch brings the layer, or the next
+ * offloaded one behind it, to a device slot now; offload frees its slot. */
+int {{name}}_cache_offload({{name}}_cache *cache, int layer, sc_error *err);
+int {{name}}_cache_prefetch({{name}}_cache *cache, int layer, sc_error *err);
+
+/* Layers that were copied to the device and from it since create. */
+void {{name}}_cache_moves(const {{name}}_cache *cache, int64_t *prefetches, int64_t *offloads);
+{{/offloading}}
 
 /* A session in a file: only used slots, with the casting's identity and a checksum. The file
  * appears whole or not at all. Load refuses (SC_EINPUT) a file of another casting, a truncated or a

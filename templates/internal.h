@@ -40,11 +40,18 @@ typedef {{indexer_ctype}} indexer_key; /* {{dtype}} */
 
 {{/has_indexer}}
 #define ARENA_BYTES ((size_t){{arena_bytes}}) /* the sum of all buffers{{#padded}} and {{padding_bytes}} of padding{{/padded}} */
+{{#offloading}}
+#define HOST_BYTES ((size_t){{host_bytes}}) /* the keys and values of offloaded layers */
 
-/* Where a layer's buffers lie in the arena, of which shape they are, whose it reads. */
+enum { SLOTS = {{slot_count}} }; /* two on the device for every shape of offloaded layers */
+
+extern const size_t {{name}}_slot[SLOTS]; /* where they begin in the arena: keys, then values */
+{{/offloading}}
+
+/* Where a layer's buffers lie, of which shape they are, whose it reads{{#offloading}}, its first slot{{/offloading}}. */
 typedef struct {
-    size_t keys, values; /* bytes from the start of the arena */
-    int shape, source;
+    size_t keys, values; /* bytes from the start of the arena{{#offloading}}, the host's of an offloaded layer{{/offloading}} */
+    int shape, source{{#offloading}}, slots{{/offloading}};
 } layer_place;
 
 extern const layer_place {{name}}_place[LAYERS];
@@ -66,7 +73,42 @@ struct sc_cache {
     int64_t held[STATES][BATCH]; /* has the row been updated since it was empty? */
 {{/has_states}}
     int64_t offloads, prefetches;
+{{#offloading}}
+    unsigned char *host;   /* [HOST_BYTES] */
+    int slot_of[LAYERS];   /* the slot that holds the layer, -1: it is at home, or resident */
+    int slot_layer[SLOTS]; /* the layer that the slot holds, -1: none */
+{{/offloading}}
 };
+
+/* Where the layer's keys and values are{{#offloading}} now: in a slot while it is updated, else at home{{/offloading}}. */
+static inline kv *keys_of(const {{name}}_cache *cache, int layer) {
+{{#offloading}}
+    if (cache->slot_of[layer] >= 0)
+        return (kv *)(void *)(cache->arena + {{name}}_slot[cache->slot_of[layer]]);
+    if ({{name}}_place[layer].slots >= 0)
+        return (kv *)(void *)(cache->host + {{name}}_place[layer].keys);
+{{/offloading}}
+    return (kv *)(void *)(cache->arena + {{name}}_place[layer].keys);
+}
+
+static inline kv *values_of(const {{name}}_cache *cache, int layer) {
+{{#offloading}}
+    const size_t keys = {{name}}_place[layer].values - {{name}}_place[layer].keys;
+    if (cache->slot_of[layer] >= 0)
+        return (kv *)(void *)(cache->arena + {{name}}_slot[cache->slot_of[layer]] + keys);
+    if ({{name}}_place[layer].slots >= 0)
+        return (kv *)(void *)(cache->host + {{name}}_place[layer].values);
+{{/offloading}}
+    return (kv *)(void *)(cache->arena + {{name}}_place[layer].values);
+}
+{{#offloading}}
+
+/* Before a layer is updated: it and the next offloaded one come to the device. After it: the tokens
+ * that the rows were given, not counted yet, go home. */
+void {{name}}_cache_begin({{name}}_cache *cache, int layer);
+void {{name}}_cache_end({{name}}_cache *cache, int layer, const int32_t *rows, int64_t batch,
+                        int64_t tokens);
+{{/offloading}}
 
 /* Room for tokens more in the row? SC_EFULL names position and room. */
 int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens, sc_error *err);

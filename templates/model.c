@@ -88,6 +88,7 @@ typedef struct {
     const int32_t *ids; /* [batch, ids_stride], the pass's first token first */
     int64_t ids_stride;
     const int32_t *row; /* [batch] of the cache */
+    int64_t seen[BATCH]; /* what these rows held before the pass */
     int64_t batch, tokens, rows;
     float *logits;         /* NULL: none are wanted of this pass */
     int64_t logits_stride; /* floats from one row of the batch to the next */
@@ -99,7 +100,7 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Tokens that the b-th row of the pass has in the cache, this pass's not counted; its padding. */
-static inline int64_t seen_by(const step *s, int64_t b) { return s->cache->seen[0][s->row[b]]; }
+static inline int64_t seen_by(const step *s, int64_t b) { return s->seen[b]; }
 static inline int64_t padding_of(const step *s, int64_t b) { return s->cache->padding[s->row[b]]; }
 
 static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
@@ -271,6 +272,15 @@ static void embed(const step *s, int thread) {
     }
 }
 
+/* The layer's cache has been given the pass's tokens. */
+static void count_tokens(const step *s, int layer) {
+{{#offloading}}
+    {{name}}_cache_end(s->cache, layer, s->row, s->batch, s->tokens);
+{{/offloading}}
+    for (int64_t b = 0; b < s->batch; b++)
+        {{name}}_cache_advance(s->cache, layer, s->row[b], s->tokens);
+}
+
 {{#kinds}}
 /* {{layer_list}}. */
 static void layer{{id}}(const step *s, int thread, int layer) {
@@ -284,10 +294,17 @@ static void layer{{id}}(const step *s, int thread, int layer) {
 {{#attention}}
     {{qkv_fn}}(s, thread, w);
     sc_threads_barrier(threads);
+{{#offloading}}
+    if (!thread)
+        {{name}}_cache_begin(s->cache, layer);
+    sc_threads_barrier(threads);
+{{/offloading}}
     keep{{attention_id}}(s, thread, layer);
     sc_threads_barrier(threads);
     attention{{attention_id}}(s, thread, layer);
     sc_threads_barrier(threads);
+    if (!thread)
+        count_tokens(s, layer);
     {{o_fn}}(s, thread, w);
     sc_threads_barrier(threads);
 {{/attention}}
@@ -441,15 +458,14 @@ API int {{name}}_model_forward_rows({{name}}_model *model, {{name}}_cache *cache
                    .all = all,
                    .threads = sc_threads_count(model->threads) };
         s.rows = batch * s.tokens;
+        for (int b = 0; b < batch; b++)
+            s.seen[b] = cache->seen[0][rows[b]];
         if (logits && all)
             s.logits = logits + done * VOCAB;
         else if (logits && done + s.tokens == n)
             s.logits = logits;
         s.logits_stride = all ? (int64_t)n * VOCAB : VOCAB;
         sc_threads_run(model->threads, work, &s);
-        for (int layer = 0; layer < LAYERS; layer++)
-            for (int b = 0; b < batch; b++)
-                {{name}}_cache_advance(cache, layer, rows[b], s.tokens);
         done += s.tokens;
     }
     return SC_OK;

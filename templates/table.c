@@ -68,6 +68,10 @@ API const sc_casting *slipcast_casting(void) {
         .cache_update_indexer_row = {{name}}_cache_update_indexer_row,
         .cache_read_indexer = {{name}}_cache_read_indexer,
 {{/has_indexer}}
+{{#offloading}}
+        .cache_create_at = {{name}}_cache_create_at,
+        .cache_moves = {{name}}_cache_moves,
+{{/offloading}}
         .cache_offload = {{name}}_cache_offload,
         .cache_prefetch = {{name}}_cache_prefetch,
         .cache_save = {{name}}_cache_save,

@@ -42,10 +42,8 @@ static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, int6
     t.begin = seen_by(s, t.batch);
     t.seen = t.begin + s->tokens;
     t.oldest = most(0, t.begin - SHAPE{{shape}}_LENGTH + 1);
-    t.keys = (const kv *)(const void *)(c->arena + {{name}}_place[layer].keys);
-    t.values = (const kv *)(const void *)(c->arena + {{name}}_place[layer].values);
-    t.keys += row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_KEY;
-    t.values += row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_VALUE;
+    t.keys = keys_of(c, layer) + row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_KEY;
+    t.values = values_of(c, layer) + row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_VALUE;
     t.evicted_keys = c->evicted_keys[{{shape}}] + row * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_KEY;
     t.evicted_values = c->evicted_values[{{shape}}] + row * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_VALUE;
     return t;
