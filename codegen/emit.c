@@ -6,8 +6,15 @@
 
 #include "sha256.h"
 
-/* Lists of layers: "Layers 0-4, 6, 8" or "Layer 3". same(i) says whether layer i belongs to it. */
+/* As many blanks as text has letters: they align what goes on below it. */
+static const char *blanks(sc_pool *pool, const char *text) {
+    return text ? sc_pool_printf(pool, "%*s", (int)strlen(text), "") : NULL;
+}
+
+/* The layers whose kind is wanted, "Layers 0-4, 6, 8" or "Layer 3", for a comment: a long list goes
+ * on behind " * ". */
 static const char *layer_list(sc_pool *pool, int layers, const int *kind, int wanted) {
+    enum { WIDTH = 48 };
     char *text = NULL;
     int count = 0;
     for (int i = 0; i < layers; i++) {
@@ -16,13 +23,12 @@ static const char *layer_list(sc_pool *pool, int layers, const int *kind, int wa
         int last = i;
         while (last + 1 < layers && kind[last + 1] == wanted)
             last++;
-        char *next =
-            last > i
-                ? sc_pool_printf(pool, "%s%s%d-%d", text ? text : "", text ? ", " : "", i, last)
-                : sc_pool_printf(pool, "%s%s%d", text ? text : "", text ? ", " : "", i);
-        if (!next)
+        const char *line = text ? strrchr(text, '\n') : NULL;
+        const char *comma = !text ? "" : strlen(line ? line : text) > WIDTH ? ",\n * " : ", ";
+        text = last > i ? sc_pool_printf(pool, "%s%s%d-%d", text ? text : "", comma, i, last)
+                        : sc_pool_printf(pool, "%s%s%d", text ? text : "", comma, i);
+        if (!text)
             return NULL;
-        text = next;
         count += last - i + 1;
         i = last;
     }
@@ -162,6 +168,7 @@ static const char *linear_name(scope *top, linear_set *set, const sc_plan *plan,
     const int64_t lanes = plan->panel / 2, unit = shape.gated ? lanes : plan->panel;
     scope s = item(top, "linears");
     text(&s, "fn", name);
+    text(&s, "fn_pad", blanks(top->pool, name));
     text(&s, "field", shape.role->field);
     text(&s, "bias_field", shape.role->bias_field);
     text(&s, "x", shape.role->x);
@@ -452,13 +459,14 @@ static const char *signature(sc_pool *pool, const sc_plan *plan) {
                                plan->graph->family);
     for (int i = 0; i < plan->graph->layers && all; i++) {
         const sc_cache_shape *s = &plan->shape[plan->layer[i].shape];
-        all = sc_pool_printf(
-            pool,
-            "%s%s\"\n                     \""
-            "{\\\"layer_type\\\": \\\"%s\\\", \\\"kv_heads\\\": %lld, \\\"slots\\\": %lld, "
-            "\\\"head_dim\\\": %lld, \\\"v_head_dim\\\": %lld}",
-            all, i ? ", " : "", sc_layer_type_name(s->type), (long long)s->kv_heads,
-            (long long)s->slots, (long long)s->head_dim, (long long)s->v_head_dim);
+        all =
+            sc_pool_printf(pool,
+                           "%s%s\"\n                     \""
+                           "{\\\"layer_type\\\": \\\"%s\\\", \\\"kv_heads\\\": %lld, "
+                           "\"\n                     \""
+                           "\\\"slots\\\": %lld, \\\"head_dim\\\": %lld, \\\"v_head_dim\\\": %lld}",
+                           all, i ? ", " : "", sc_layer_type_name(s->type), (long long)s->kv_heads,
+                           (long long)s->slots, (long long)s->head_dim, (long long)s->v_head_dim);
     }
     return all ? sc_pool_printf(pool, "%s]}", all) : NULL;
 }
@@ -474,14 +482,15 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
         return rc;
     for (int i = 0; i < 32; i++)
         snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), "%s0x%.2s",
-                 !i      ? ""
-                 : i % 8 ? ", "
-                         : ",\n    ",
+                 !i       ? ""
+                 : i % 16 ? ", "
+                          : ",\n    ",
                  hex + 2 * i);
     scope s = { pool, sc_values_make(pool), SC_OK };
     if (!s.values)
         return sc_oom(err, "filling templates");
     text(&s, "name", o->name);
+    text(&s, "name_pad", blanks(pool, o->name));
     text(&s, "family", g->family);
     number(&s, "layers", g->layers);
     number(&s, "batch", o->batch_size);

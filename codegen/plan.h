@@ -83,7 +83,7 @@ typedef struct {
     sc_plan_options options;
     const sc_graph *graph;
     int64_t panel, block; /* outputs per panel; tokens per batch row of one pass */
-    bool pairs; /* bfloat16 weights lie in pairs along the input: [panel, in / 2, lanes, 2] */
+    bool pairs; /* bfloat16 weights lie in pairs along the input: [panel, in / 2, 2 lanes, 2] */
     int shapes;
     sc_cache_shape *shape;
     sc_layer_cache *layer; /* [graph->layers] */

@@ -20,7 +20,7 @@ typedef struct sc_model sc_model;
 
 typedef struct {
     const char *name;
-    const char *signature; /* JSON: layers with shapes, dtypes, window, totals */
+    const char *signature; /* JSON: model_type; layers with layer_type and shape */
     int layers, batch, vocab, max_cache_len;
     const char *kv_dtype;
     int (*cache_create)(sc_cache **, sc_error *);

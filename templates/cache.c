@@ -245,7 +245,7 @@ API int {{name}}_cache_mask_sizes(const {{name}}_cache *cache, int layer, int qu
     const shape_info *shape = shape_of(layer);
     const int64_t seen = cache->seen[layer];
     *kv_offset = shape->ring ? most(0, seen - shape->slots + 1) : 0;
-    *kv_length = shape->ring ? most(shape->slots, seen + query_length - *kv_offset) : shape->slots;
+    *kv_length = shape->ring ? most(shape->slots, seen - *kv_offset + query_length) : shape->slots;
     return SC_OK;
 }
 

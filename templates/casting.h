@@ -21,7 +21,7 @@ enum {
     {{name}}_LAYERS = {{layers}},
     {{name}}_BATCH = {{batch}},
     {{name}}_VOCAB = {{vocab}},
-    {{name}}_MAX_CACHE_LEN = {{max_cache_len}}
+    {{name}}_MAX_CACHE_LEN = {{max_cache_len}},
 };
 
 enum { SC_ALL_LOGITS = 1 }; /* forward: logits [batch, n, vocab] instead of [batch, vocab] */
@@ -37,28 +37,28 @@ void {{name}}_cache_destroy({{name}}_cache *cache);
  * SC_EUSAGE: a padding below 0 or not below max_cache_len. */
 int {{name}}_cache_pad({{name}}_cache *cache, const int64_t *padding, sc_error *err);
 
-/* Appends tokens to one layer. SC_EFULL: no room for them; nothing is written.
- * SC_EUSAGE: no such layer, or tokens is not in 1 … max_cache_len. */
+/* Appends tokens to one layer. SC_EFULL: no room for them, or more than max_cache_len at once;
+ * SC_EUSAGE: no such layer, or no tokens. Either way nothing is written. */
 int {{name}}_cache_update({{name}}_cache *cache, int layer, const void *keys, const void *values,
-                          int tokens, sc_error *err);
+    {{name_pad}}              int tokens, sc_error *err);
 
 /* What the last update of the layer returned to attention, oldest first, [batch, kv_heads,
  * *kv_length, head_dim]; keys and values may both be NULL to ask for *kv_length.
- * SC_ESTATE: no update since create, reset or crop, or one of another layer of the same shape has
- * taken the room for what a ring drove out. */
+ * SC_ESTATE: no update since create, reset, crop, reorder or load, or one of another layer of the
+ * same shape has taken the room for what a ring drove out. */
 int {{name}}_cache_visible(const {{name}}_cache *cache, int layer, void *keys, void *values,
-                           int64_t *kv_length, sc_error *err);
+    {{name_pad}}               int64_t *kv_length, sc_error *err);
 
 /* The stored buffer, oldest first, [batch, kv_heads, slots, head_dim]; unused slots are zero. */
 int {{name}}_cache_read(const {{name}}_cache *cache, int layer, void *keys, void *values,
-                        sc_error *err);
+    {{name_pad}}            sc_error *err);
 
 /* Tokens that the layer was given; -1: no such layer. */
 int64_t {{name}}_cache_seq_length(const {{name}}_cache *cache, int layer);
 
 /* Length and first position of what attention will see when query_length tokens come next. */
 int {{name}}_cache_mask_sizes(const {{name}}_cache *cache, int layer, int query_length,
-                              int64_t *kv_length, int64_t *kv_offset, sc_error *err);
+    {{name_pad}}                  int64_t *kv_length, int64_t *kv_offset, sc_error *err);
 
 /* Slots of the layer; layer -1: the most of all layers. -2: no such layer. */
 int64_t {{name}}_cache_max_length(const {{name}}_cache *cache, int layer);
@@ -86,15 +86,16 @@ int {{name}}_cache_load({{name}}_cache *cache, const char *path, sc_error *err);
 /* Maps the packed weights and takes all scratch. SC_EINPUT: not this casting's weights; SC_EENV: no
  * such file, no memory, or a processor without {{arch}}. options may be NULL. */
 int {{name}}_model_open({{name}}_model **model, const char *weights_path, const sc_options *options,
-                        sc_error *err);
+    {{name_pad}}            sc_error *err);
 void {{name}}_model_close({{name}}_model *model);
 
 /* Feeds n tokens per row, [batch, n]. logits [batch, vocab] of the last token, or with
- * SC_ALL_LOGITS [batch, n, vocab]. SC_EFULL: the cache has no room for n more; SC_EUSAGE: a token id
- * outside the vocabulary. Either way nothing is changed. Bits do not depend on threads, on how a
- * prompt is cut, or on the other rows. */
-int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens, int n,
-                           float *logits, unsigned flags, sc_error *err);
+ * SC_ALL_LOGITS [batch, n, vocab]; NULL: none are wanted. SC_EFULL: the cache has no room for n
+ * more; SC_EUSAGE: no tokens, or an id outside the vocabulary; SC_ESTATE: the layers hold different
+ * numbers of tokens. Either way nothing is changed. Bits do not depend on threads, on how a prompt
+ * is cut, or on the other rows. */
+int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens,
+    {{name_pad}}               int n, float *logits, unsigned flags, sc_error *err);
 
 #ifdef __cplusplus
 }

@@ -21,8 +21,9 @@
 
 #define API __attribute__((visibility("default")))
 
-typedef {{weight_ctype}} weight;   /* one packed weight: {{dtype}} */
-typedef {{operand_ctype}} operand; /* what weights are multiplied with */
+/* One packed weight, {{dtype}}, and what it is multiplied with. */
+typedef {{weight_ctype}} weight;
+typedef {{operand_ctype}} operand;
 
 /* Rows of scratch are padded to whole panels, and by a cache line so that rows do not collide. */
 enum {
@@ -37,7 +38,7 @@ enum {
     FFN_STRIDE = {{ffn_stride}},
     ATTENTION_DIM = {{attention_dim}}, /* widest head, in whole panels */
     ATTENTION_QUERIES = {{attention_queries}},
-    STEP_KV = {{step_kv}} /* rows of K that a step stages */
+    STEP_KV = {{step_kv}}, /* rows of K that a step stages */
 };
 {{#ropes}}
 
@@ -68,16 +69,16 @@ struct sc_model {
     sc_weights *file;
     sc_threads *threads;
     {{name}}_weights weights;
-    float *x;                     /* [ROWS, HIDDEN_STRIDE] residual stream */
-    operand *normed;              /* [ROWS, HIDDEN_STRIDE] */
-    float *qkv;                   /* [ROWS, QKV_STRIDE] */
-    operand *attended;            /* [ROWS, ATTENDED_STRIDE] */
-    operand *ffn;                 /* [ROWS, FFN_STRIDE] */
-    kv *step_keys, *step_values;  /* [STEP_KV, BLOCK, ATTENTION_DIM] */
+    float *x;                    /* [ROWS, HIDDEN_STRIDE] residual stream */
+    operand *normed;             /* [ROWS, HIDDEN_STRIDE] */
+    float *qkv;                  /* [ROWS, QKV_STRIDE] */
+    operand *attended;           /* [ROWS, ATTENDED_STRIDE] */
+    operand *ffn;                /* [ROWS, FFN_STRIDE] */
+    kv *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{#ropes}}
-    float *cos{{id}}, *sin{{id}}; /* [ROWS, ROPE{{id}}_PAIRS] */
+    float *cos{{id}}, *sin{{id}};          /* [ROWS, ROPE{{id}}_PAIRS] */
 {{/ropes}}
-    thread_scratch *scratch;      /* one per thread */
+    thread_scratch *scratch;     /* one per thread */
 };
 
 /* One pass: tokens of every row of the batch, from position seen on. */
@@ -263,10 +264,8 @@ static void embed(const step *s, int thread) {
 {{#ropes}}
         for (int64_t i = 0; i < ROPE{{id}}_PAIRS; i++) {
             const float angle = (float)pos * rope{{id}}_inv_freq[i];
-            s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] =
-                cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
-            s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] =
-                sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+            s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] = cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+            s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] = sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
         }
 {{/ropes}}
     }
@@ -361,7 +360,7 @@ static {{name}}_model *make_model(sc_weights *file, sc_threads *threads, sc_erro
 }
 
 API int {{name}}_model_open({{name}}_model **model, const char *weights_path,
-                            const sc_options *options, sc_error *err) {
+        {{name_pad}}            const sc_options *options, sc_error *err) {
     const sc_options choice = options ? *options : (sc_options){ 0 };
     sc_threads *threads = NULL;
     sc_weights *file = NULL;
@@ -394,10 +393,10 @@ static int check_call(const {{name}}_cache *cache, const int32_t *tokens, int n,
         return sc_fail(err, SC_EUSAGE, "{{name}}: forward of %d tokens", n);
     for (int layer = 1; layer < LAYERS; layer++)
         if (cache->seen[layer] != cache->seen[0])
-            return sc_fail(
-                err, SC_ESTATE,
-                "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)", layer,
-                (long long)cache->seen[0], (long long)cache->seen[layer]);
+            return sc_fail(err, SC_ESTATE,
+                           "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens "
+                           "(reset)",
+                           layer, (long long)cache->seen[0], (long long)cache->seen[layer]);
     for (int layer = 0; layer < LAYERS; layer++) {
         const int rc = {{name}}_cache_room(cache, layer, n, err);
         if (rc)
@@ -413,7 +412,7 @@ static int check_call(const {{name}}_cache *cache, const int32_t *tokens, int n,
 }
 
 API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens,
-                               int n, float *logits, unsigned flags, sc_error *err) {
+        {{name_pad}}               int n, float *logits, unsigned flags, sc_error *err) {
     const int rc = check_call(cache, tokens, n, err);
     if (rc)
         return rc;

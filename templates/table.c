@@ -1,10 +1,13 @@
-/* {{name}}_table.c - slipcast_casting(): the casting's functions under one fixed name, for dlopen. */
+/* {{name}}_table.c - slipcast_casting(): the functions under one fixed name, for dlopen. */
 #include "{{name}}.h"
 #include "runtime/casting.h"
 
 #define API __attribute__((visibility("default")))
 
 API const sc_casting *slipcast_casting(void);
+
+/* ISO C99 asks a compiler for strings of 4095 bytes; the signature of many layers is longer. */
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 
 API const sc_casting *slipcast_casting(void) {
     static const sc_casting casting = {
