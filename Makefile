@@ -143,7 +143,7 @@ fuzz: $(FUZZERS) ## feed the readers for SECONDS=60 (clang with libFuzzer)
 	    grep -E 'number_of_executed_units|peak_rss' build/fuzz/$$name.log || true; \
 	done
 
-bench: build/slipcast ## add a row to docs/bench/
+bench: build/slipcast ## measure against llama.cpp, add rows to docs/bench/
 	tests/bench/run
 
 lint: | setup-test ## clang-format, and clang's warnings

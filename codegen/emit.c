@@ -106,14 +106,14 @@ static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *conf
     sc_scope_flag(s, "bounded", bounded);
 }
 
-/* 32 bytes as C, eight a line. */
+/* 32 bytes as C, sixteen a line. */
 static const char *layout_bytes(sc_pool *pool, const char *hex) {
     const char *all = "";
     for (int i = 0; i < 32 && all; i++)
         all = sc_pool_printf(pool, "%s%s0x%.2s", all,
-                             !i      ? ""
-                             : i % 8 ? ", "
-                                     : ",\n    ",
+                             !i       ? ""
+                             : i % 16 ? ", "
+                                      : ",\n    ",
                              hex + 2 * i);
     return all;
 }
@@ -129,6 +129,7 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     if (!s.values)
         return sc_oom(err, "filling templates");
     sc_scope_text(&s, "name", o->name);
+    sc_scope_text(&s, "name_pad", sc_blanks(pool, o->name));
     sc_scope_text(&s, "family", plan->config->model_type);
     sc_scope_number(&s, "layers", plan->layers);
     sc_scope_number(&s, "batch", o->batch_size);

@@ -103,6 +103,7 @@ static const char *linear_name(sc_scope *top, linear_set *set, const sc_plan *pl
     const int64_t lanes = plan->panel / 2, unit = shape.gated ? lanes : plan->panel;
     sc_scope s = sc_scope_item(top, "linears");
     sc_scope_text(&s, "fn", name);
+    sc_scope_text(&s, "fn_pad", sc_blanks(top->pool, name));
     sc_scope_text(&s, "field", shape.role->field);
     sc_scope_text(&s, "bias_field", shape.role->bias_field);
     sc_scope_text(&s, "x", shape.role->x);

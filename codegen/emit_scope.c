@@ -1,6 +1,8 @@
 /* emit_scope.c - see emit_scope.h. */
 #include "emit_scope.h"
 
+#include <string.h>
+
 void sc_scope_text(sc_scope *s, const char *name, const char *value) {
     if (!s->rc)
         s->rc = value ? sc_values_set(s->values, name, value) : SC_EENV;
@@ -28,7 +30,12 @@ sc_scope sc_scope_item(sc_scope *s, const char *list) {
     return next;
 }
 
+const char *sc_blanks(sc_pool *pool, const char *text) {
+    return text ? sc_pool_printf(pool, "%*s", (int)strlen(text), "") : NULL;
+}
+
 const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted) {
+    enum { WIDTH = 48 };
     char *text = NULL;
     int count = 0;
     for (int i = 0; i < layers; i++) {
@@ -37,13 +44,12 @@ const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted
         int last = i;
         while (last + 1 < layers && kind[last + 1] == wanted)
             last++;
-        char *next =
-            last > i
-                ? sc_pool_printf(pool, "%s%s%d-%d", text ? text : "", text ? ", " : "", i, last)
-                : sc_pool_printf(pool, "%s%s%d", text ? text : "", text ? ", " : "", i);
-        if (!next)
+        const char *line = text ? strrchr(text, '\n') : NULL;
+        const char *comma = !text ? "" : strlen(line ? line : text) > WIDTH ? ",\n * " : ", ";
+        text = last > i ? sc_pool_printf(pool, "%s%s%d-%d", text ? text : "", comma, i, last)
+                        : sc_pool_printf(pool, "%s%s%d", text ? text : "", comma, i);
+        if (!text)
             return NULL;
-        text = next;
         count += last - i + 1;
         i = last;
     }

@@ -20,7 +20,11 @@ void sc_scope_flag(sc_scope *s, const char *name, bool value);
 /* A new item of that list. */
 sc_scope sc_scope_item(sc_scope *s, const char *list);
 
-/* "Layers 0-4, 6, 8" or "Layer 3": those whose kind is wanted. */
+/* As many blanks as text has letters: they align what goes on below it. */
+const char *sc_blanks(sc_pool *pool, const char *text);
+
+/* The layers whose kind is wanted, "Layers 0-4, 6, 8" or "Layer 3", for a comment: a long list goes
+ * on behind " * ". */
 const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted);
 
 /* emit_cache.c: places, shapes, buffers, states. */

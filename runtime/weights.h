@@ -24,7 +24,7 @@ typedef struct sc_weights_header {
     char magic[SC_WEIGHTS_MAGIC_BYTES];
     uint64_t bytes;                          /* of the whole file, this header included */
     uint64_t checksum;                       /* XXH64 (checksum.h) of all after the header */
-    uint8_t layout[SC_WEIGHTS_LAYOUT_BYTES]; /* sha256 of the casting's weights table */
+    uint8_t layout[SC_WEIGHTS_LAYOUT_BYTES]; /* sha256 of the casting's shapes and tensors */
     uint64_t reserved;                       /* 0 */
 } sc_weights_header;
 

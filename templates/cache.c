@@ -477,19 +477,19 @@ API int {{name}}_cache_reset({{name}}_cache *cache, sc_error *err) {
     return SC_OK;
 }
 
-/* Can every row of the layer lose so many tokens? */
-static int check_crop(const {{name}}_cache *cache, int layer, int64_t tokens, sc_error *err) {
+/* Can every row of the layer lose so many tokens? The count is below 0. */
+static int check_crop(const {{name}}_cache *cache, int layer, int64_t tokens_to_remove, sc_error *err) {
     const shape_info *shape = shape_of(layer);
     for (int row = 0; row < BATCH; row++) {
-        const int64_t seen = cache->seen[layer][row], left = seen - tokens;
+        const int64_t seen = cache->seen[layer][row], left = seen + tokens_to_remove;
         if (left < 0)
-            return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: crop by -%lld of %lld tokens",
-                           layer, (long long)tokens, (long long)seen);
+            return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: crop by %lld of %lld tokens",
+                           layer, (long long)tokens_to_remove, (long long)seen);
         /* The next token sees length - 1 tokens before it; are they there? */
         const int there = most(0, left - shape->length + 1) >= cache->kept[layer][row];
         if (shape->ring && cache->kept[layer][row] && !(shape->rewind && there))
             return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: cannot go back by %lld: its ring of %lld slots has seen %lld tokens",
-                           layer, (long long)tokens, (long long)shape->slots, (long long)seen);
+                           layer, -(long long)tokens_to_remove, (long long)shape->slots, (long long)seen);
     }
     return SC_OK;
 }
@@ -498,8 +498,6 @@ API int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_
     if (tokens_to_remove > 0)
         return sc_fail(err, SC_EUSAGE, "{{name}}: cache: crop by %lld (give the tokens to remove as a count of 0 or below)",
                        (long long)tokens_to_remove);
-    if (tokens_to_remove < -INT32_MAX)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: crop by %lld", (long long)tokens_to_remove);
     if (!tokens_to_remove)
         return SC_OK;
     int rc = SC_OK;
@@ -509,7 +507,7 @@ API int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_
 {{/has_states}}
     for (int layer = 0; layer < LAYERS && !rc; layer++)
         if ({{name}}_place[layer].shape >= 0)
-            rc = check_crop(cache, layer, -tokens_to_remove, err);
+            rc = check_crop(cache, layer, tokens_to_remove, err);
     if (rc)
         return rc;
     for (int layer = 0; layer < LAYERS; layer++)

@@ -1,6 +1,6 @@
 /*
- * {{name}}.h - {{family}}{{^model}}, the cache alone{{/model}}: {{layers}} layers, cast for batch {{batch}} and
- * max_cache_len {{max_cache_len}} by slipcast.
+ * {{name}}.h - {{family}}{{^model}}, the cache alone{{/model}}, cast for batch {{batch}} and max_cache_len {{max_cache_len}}
+ * by slipcast.
  *
  * Every function that can fail returns 0 or a negative SC_E… code and fills *err (may be NULL).
  * The caller owns what create and open return; nothing is allocated after them, and addresses stay.
@@ -27,7 +27,7 @@ enum {
 {{#model}}
     {{name}}_VOCAB = {{vocab}},
 {{/model}}
-    {{name}}_MAX_CACHE_LEN = {{max_cache_len}}
+    {{name}}_MAX_CACHE_LEN = {{max_cache_len}},
 };
 
 typedef struct sc_cache {{name}}_cache;
@@ -45,26 +45,27 @@ void {{name}}_cache_destroy({{name}}_cache *cache);
  * SC_EUSAGE: a padding below 0 or not below max_cache_len. */
 int {{name}}_cache_pad({{name}}_cache *cache, const int64_t *padding, sc_error *err);
 
-/* Appends tokens to one layer. SC_EFULL: no room for them; nothing is written.
- * SC_EUSAGE: no such layer, one without keys and values, or tokens is not in 1 … max_cache_len. */
+/* Appends tokens to one layer. SC_EFULL: no room for them, or more than max_cache_len at once;
+ * SC_EUSAGE: no such layer, one without keys and values, or no tokens. Either way nothing is
+ * written. */
 int {{name}}_cache_update({{name}}_cache *cache, int layer, const void *keys, const void *values,
-                          int tokens, sc_error *err);
+    {{name_pad}}              int tokens, sc_error *err);
 int {{name}}_cache_update_row({{name}}_cache *cache, int layer, int row, const void *keys,
-                              const void *values, int tokens, sc_error *err);
+    {{name_pad}}                  const void *values, int tokens, sc_error *err);
 
 /* What the last update of the layer returned to attention, oldest first, [batch, kv_heads,
- * *kv_length, head_dim]; keys and values may both be NULL to ask for *kv_length.
- * A layer that shares sees what its source saw. SC_ESTATE: no update since create, reset or crop, one
- * of another layer of the same shape has taken the room for what a ring drove out, or the rows have
+ * *kv_length, head_dim]; keys and values may both be NULL to ask for *kv_length. A layer that shares
+ * sees what its source saw. SC_ESTATE: no update since create, reset, crop, reorder or load, one of
+ * another layer of the same shape has taken the room for what a ring drove out, or the rows have
  * other lengths. */
 int {{name}}_cache_visible(const {{name}}_cache *cache, int layer, void *keys, void *values,
-                           int64_t *kv_length, sc_error *err);
+    {{name_pad}}               int64_t *kv_length, sc_error *err);
 int {{name}}_cache_visible_row(const {{name}}_cache *cache, int layer, int row, void *keys,
-                               void *values, int64_t *kv_length, sc_error *err);
+    {{name_pad}}                   void *values, int64_t *kv_length, sc_error *err);
 
 /* The stored buffer, oldest first, [batch, kv_heads, slots, head_dim]; unused slots are zero. */
 int {{name}}_cache_read(const {{name}}_cache *cache, int layer, void *keys, void *values,
-                        sc_error *err);
+    {{name_pad}}            sc_error *err);
 
 /* Tokens that the layer's longest row was given; -1: no such layer, or one without keys and values.
  * Layer 0 stands for the first that has them. */
@@ -73,9 +74,9 @@ int64_t {{name}}_cache_row_length(const {{name}}_cache *cache, int layer, int ro
 
 /* Length and first position of what attention will see when query_length tokens come next. */
 int {{name}}_cache_mask_sizes(const {{name}}_cache *cache, int layer, int query_length,
-                              int64_t *kv_length, int64_t *kv_offset, sc_error *err);
+    {{name_pad}}                  int64_t *kv_length, int64_t *kv_offset, sc_error *err);
 int {{name}}_cache_mask_sizes_row(const {{name}}_cache *cache, int layer, int row, int query_length,
-                                  int64_t *kv_length, int64_t *kv_offset, sc_error *err);
+    {{name_pad}}                      int64_t *kv_length, int64_t *kv_offset, sc_error *err);
 
 /* Slots of the layer, -1: it has no maximum (or states besides); layer -1: the most of all layers.
  * -2: no such layer. */
@@ -94,40 +95,40 @@ int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_erro
 int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, sc_error *err);
 /* Row to becomes what row from is. */
 int {{name}}_cache_copy_row({{name}}_cache *cache, int from, int to, sc_error *err);
-
 {{#has_states}}
+
 /* inputs [batch, channels, tokens]. visible (NULL: not wanted) gets [batch, channels, *columns]: the
  * columns kept so far and the new ones; of a first update the new ones, zeros before them to fill the
  * state. The last columns are kept. */
 int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
-                               int tokens, void *visible, int64_t *columns, sc_error *err);
+    {{name_pad}}                   int tokens, void *visible, int64_t *columns, sc_error *err);
 int {{name}}_cache_update_conv_row({{name}}_cache *cache, int layer, int index, int row,
-                                   const void *inputs, int tokens, void *visible, int64_t *columns,
-                                   sc_error *err);
+    {{name_pad}}                       const void *inputs, int tokens, void *visible, int64_t *columns,
+    {{name_pad}}                       sc_error *err);
 
 /* The whole state, [batch, …] as the plan has it. */
 int {{name}}_cache_update_recurrent({{name}}_cache *cache, int layer, int index, const void *state,
-                                    sc_error *err);
+    {{name_pad}}                        sc_error *err);
 int {{name}}_cache_update_recurrent_row({{name}}_cache *cache, int layer, int index, int row,
-                                        const void *state, sc_error *err);
+    {{name_pad}}                            const void *state, sc_error *err);
 
 /* A state as it is; zeros before its first update. SC_EUSAGE: the layer has no such state. */
 int {{name}}_cache_read_conv(const {{name}}_cache *cache, int layer, int index, void *state,
-                             sc_error *err);
+    {{name_pad}}                 sc_error *err);
 int {{name}}_cache_read_recurrent(const {{name}}_cache *cache, int layer, int index, void *state,
-                                  sc_error *err);
+    {{name_pad}}                      sc_error *err);
 
 {{/has_states}}
 {{#has_indexer}}
+
 /* Appends indexer keys [batch, tokens, index_head_dim], in {{dtype}}. SC_EFULL: no room. */
 int {{name}}_cache_update_indexer({{name}}_cache *cache, int layer, const void *keys, int tokens,
-                                  sc_error *err);
+    {{name_pad}}                      sc_error *err);
 int {{name}}_cache_update_indexer_row({{name}}_cache *cache, int layer, int row, const void *keys,
-                                      int tokens, sc_error *err);
+    {{name_pad}}                          int tokens, sc_error *err);
 
 /* [batch, slots, index_head_dim]; unused slots are zero. */
 int {{name}}_cache_read_indexer(const {{name}}_cache *cache, int layer, void *keys, sc_error *err);
-
 {{/has_indexer}}
 
 {{^offloading}}
@@ -159,21 +160,22 @@ int {{name}}_cache_load({{name}}_cache *cache, const char *path, sc_error *err);
 /* Maps the packed weights and takes all scratch. SC_EINPUT: not this casting's weights; SC_EENV: no
  * such file, no memory, or a processor without {{arch}}. options may be NULL. */
 int {{name}}_model_open({{name}}_model **model, const char *weights_path, const sc_options *options,
-                        sc_error *err);
+    {{name_pad}}            sc_error *err);
 void {{name}}_model_close({{name}}_model *model);
 
 /* Feeds n tokens per row, [batch, n]. logits [batch, vocab] of the last token, or with
- * SC_ALL_LOGITS [batch, n, vocab]. SC_EFULL: the cache has no room for n more; SC_EUSAGE: a token id
- * outside the vocabulary. Either way nothing is changed. Bits do not depend on threads, on how a
- * prompt is cut, or on the other rows. */
-int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens, int n,
-                           float *logits, unsigned flags, sc_error *err);
+ * SC_ALL_LOGITS [batch, n, vocab]; NULL: none are wanted. SC_EFULL: the cache has no room for n
+ * more; SC_EUSAGE: no tokens, or an id outside the vocabulary; SC_ESTATE: the layers hold different
+ * numbers of tokens. Either way nothing is changed. Bits do not depend on threads, on how a prompt
+ * is cut, or on the other rows. */
+int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens,
+    {{name_pad}}               int n, float *logits, unsigned flags, sc_error *err);
 
 /* The same for some rows of the cache, each at its own length: rows [batch], all different; tokens
  * [batch, n], logits [batch, …] in that order. The other rows stay as they are. */
 int {{name}}_model_forward_rows({{name}}_model *model, {{name}}_cache *cache, const int32_t *rows,
-                                int batch, const int32_t *tokens, int n, float *logits,
-                                unsigned flags, sc_error *err);
+    {{name_pad}}                    int batch, const int32_t *tokens, int n, float *logits,
+    {{name_pad}}                    unsigned flags, sc_error *err);
 
 {{/model}}
 #ifdef __cplusplus

@@ -52,10 +52,12 @@ typedef struct {
 } rows;
 
 static int usage(sc_error *err, const char *option, const char *value, const char *reason) {
-    return sc_fail(err, SC_EUSAGE, "{{name}}: %s: \"%s\" %s (see {{name}} --help)", option, value, reason);
+    return sc_fail(err, SC_EUSAGE, "{{name}}: %s: \"%s\" %s (see {{name}} --help)", option, value,
+                   reason);
 }
 
-static int read_long(long *number, const char *option, const char *text, long least, long most, sc_error *err) {
+static int read_long(long *number, const char *option, const char *text, long least, long most,
+                     sc_error *err) {
     char *end;
     errno = 0;
     const long value = strtol(text, &end, 10);
@@ -67,7 +69,8 @@ static int read_long(long *number, const char *option, const char *text, long le
     return SC_OK;
 }
 
-static int read_float(float *number, const char *option, const char *text, float least, float most, sc_error *err) {
+static int read_float(float *number, const char *option, const char *text, float least, float most,
+                      sc_error *err) {
     char *end;
     const float value = strtof(text, &end);
     char reason[96];
@@ -109,10 +112,12 @@ static const char help[] =
     "  --dump FILE           token ids, logits and cache as safetensors\n"
     "  --check               verify the checksum of the weights first\n"
     "  --no-display-prompt   write the new text only\n"
+    "  --folder DIR          where the weights and the tokenizer lie (beside the program)\n"
     "  --bench P,D,R         time R runs of P prompt tokens, then D new ones\n";
 
 /* One option with its value; *taken says how many words it was. */
-static int read_option(arguments *a, const char *option, const char *value, int *taken, sc_error *err) {
+static int read_option(arguments *a, const char *option, const char *value, int *taken,
+                       sc_error *err) {
     long number = 0;
     int rc = SC_OK;
     *taken = 1;
@@ -163,7 +168,8 @@ static int read_option(arguments *a, const char *option, const char *value, int 
             a->options.threads = (int)number;
         } else if (!strcmp(option, "--bench")) {
             int end = 0;
-            if (sscanf(value, "%ld,%ld,%ld%n", &a->bench_prefill, &a->bench_decode, &a->bench_repeats, &end) != 3 ||
+            if (sscanf(value, "%ld,%ld,%ld%n", &a->bench_prefill, &a->bench_decode,
+                       &a->bench_repeats, &end) != 3 ||
                 value[end] || a->bench_prefill < 1 || a->bench_decode < 1 || a->bench_repeats < 1 ||
                 a->bench_prefill > MAX_CACHE_LEN - a->bench_decode)
                 return usage(err, option, value, "is no P,D,R that fits max_cache_len {{max_cache_len}}");
@@ -211,7 +217,9 @@ static int parse_ids(prompts *p, const char *text, sc_error *err) {
             if (end == at || errno || (*end && *end != ',' && *end != ';'))
                 return usage(err, "--token-ids", text, "is no list of numbers");
             if (id < 0 || id >= VOCAB)
-                return sc_fail(err, SC_EINPUT, "{{name}}: --token-ids: %ld is none of 0 … %d (vocab_size)", id, VOCAB - 1);
+                return sc_fail(err, SC_EINPUT,
+                               "{{name}}: --token-ids: %ld is none of 0 … %d (vocab_size)", id,
+                               VOCAB - 1);
             ids[p->count[p->rows]++] = (int32_t)id;
             at = *end == ',' ? end + 1 : end;
         }
@@ -223,32 +231,45 @@ static int parse_ids(prompts *p, const char *text, sc_error *err) {
     return usage(err, "--token-ids", text, "has more rows than the batch ({{batch}})");
 }
 
-static int read_prompts(prompts *p, const arguments *a, const sc_tokenizer *tokenizer, sc_error *err) {
+static int read_prompts(prompts *p, const arguments *a, const sc_tokenizer *tokenizer,
+                        sc_error *err) {
     memset(p, 0, sizeof *p);
     int rc = SC_OK;
     if (a->token_ids)
         rc = parse_ids(p, a->token_ids, err);
     for (int i = 0; i < a->texts && !rc; i++) {
-        rc = sc_tokenizer_encode(tokenizer, a->text[i], strlen(a->text[i]), true, &p->ids[i], &p->count[i], err);
+        rc = sc_tokenizer_encode(tokenizer, a->text[i], strlen(a->text[i]), true, &p->ids[i],
+                                 &p->count[i], err);
         p->rows = i + 1;
         if (!rc && !p->count[i])
-            rc = sc_fail(err, SC_EUSAGE, "{{name}}: prompt %d makes no token (write something)", i + 1);
+            rc = sc_fail(err, SC_EUSAGE, "{{name}}: prompt %d makes no token (write something)",
+                         i + 1);
     }
     if (!rc && p->rows != BATCH)
-        rc = sc_fail(err, SC_EUSAGE, "{{name}}: %d prompts for a batch of %d (give one per row, or export with --batch-size %d)",
+        rc = sc_fail(err, SC_EUSAGE,
+                     "{{name}}: %d prompts for a batch of %d (give one per row, or export with "
+                     "--batch-size %d)",
                      p->rows, BATCH, p->rows);
     return rc;
 }
 
 /* Ids of all rows, the shorter ones padded on the left, with room for what will be written. */
-static int make_rows(rows *r, const prompts *p, {{#bounded}}int64_t past, {{/bounded}}long max_new_tokens, sc_error *err) {
+{{#bounded}}
+static int make_rows(rows *r, const prompts *p, int64_t past, long max_new_tokens, sc_error *err) {
+{{/bounded}}
+{{^bounded}}
+static int make_rows(rows *r, const prompts *p, long max_new_tokens, sc_error *err) {
+{{/bounded}}
     memset(r, 0, sizeof *r);
     for (int b = 0; b < BATCH; b++)
         r->prompt = p->count[b] > r->prompt ? p->count[b] : r->prompt;
 {{#bounded}}
     if (past + r->prompt > MAX_CACHE_LEN)
-        return sc_fail(err, SC_EFULL, "{{name}}: a prompt of %lld tokens after %lld, the cache has room for %d (max_cache_len; export with --max-cache-len %lld)",
-                       (long long)r->prompt, (long long)past, MAX_CACHE_LEN, (long long)(past + r->prompt + max_new_tokens));
+        return sc_fail(err, SC_EFULL,
+                       "{{name}}: a prompt of %lld tokens after %lld, the cache has room for %d "
+                       "(max_cache_len; export with --max-cache-len %lld)",
+                       (long long)r->prompt, (long long)past, MAX_CACHE_LEN,
+                       (long long)(past + r->prompt + max_new_tokens));
     /* The last new token is never fed, so it needs no slot. */
     if (max_new_tokens > MAX_CACHE_LEN - past - r->prompt + 1)
         max_new_tokens = MAX_CACHE_LEN - (long)(past + r->prompt) + 1;
@@ -259,7 +280,8 @@ static int make_rows(rows *r, const prompts *p, {{#bounded}}int64_t past, {{/bou
         return sc_fail(err, SC_EENV, "{{name}}: no memory for %lld tokens", (long long)r->room);
     for (int b = 0; b < BATCH; b++) {
         r->padding[b] = r->prompt - p->count[b];
-        memcpy(r->ids + b * r->room + r->padding[b], p->ids[b], (size_t)p->count[b] * sizeof *r->ids);
+        memcpy(r->ids + b * r->room + r->padding[b], p->ids[b],
+               (size_t)p->count[b] * sizeof *r->ids);
     }
     return SC_OK;
 }
@@ -281,7 +303,8 @@ static int feed(session *s, const rows *r, int64_t from, int n, int64_t fed_room
     for (int b = 0; b < BATCH; b++)
         memcpy(s->step + (int64_t)b * n, r->ids + b * r->room + from, (size_t)n * sizeof *s->step);
     float *to = s->all ? s->piece : s->logits;
-    const int rc = {{name}}_model_forward(s->model, s->cache, s->step, n, to, s->all ? SC_ALL_LOGITS : 0, err);
+    const unsigned flags = s->all ? SC_ALL_LOGITS : 0;
+    const int rc = {{name}}_model_forward(s->model, s->cache, s->step, n, to, flags, err);
     if (rc || !s->all)
         return rc;
     for (int b = 0; b < BATCH; b++) {
@@ -290,7 +313,8 @@ static int feed(session *s, const rows *r, int64_t from, int n, int64_t fed_room
         for (int t = 0; t < n; t++)
             if (from + t >= r->padding[b]) /* what padding makes means nothing: zeros */
                 memcpy(out + (int64_t)t * VOCAB, piece + (int64_t)t * VOCAB, VOCAB * sizeof *out);
-        memcpy(s->logits + (int64_t)b * VOCAB, piece + (int64_t)(n - 1) * VOCAB, VOCAB * sizeof *out);
+        memcpy(s->logits + (int64_t)b * VOCAB, piece + (int64_t)(n - 1) * VOCAB,
+               VOCAB * sizeof *out);
     }
     return SC_OK;
 }
@@ -321,7 +345,8 @@ static void write_token(session *s, int32_t id) {
     const char *bytes;
     size_t count;
     char out[4096];
-    if (sc_tokenizer_is_special(s->tokenizer, id) || sc_tokenizer_decode(s->tokenizer, id, &bytes, &count))
+    if (sc_tokenizer_is_special(s->tokenizer, id) ||
+        sc_tokenizer_decode(s->tokenizer, id, &bytes, &count))
         return;
     for (size_t done = 0; done < count;) {
         const size_t n = count - done < 1024 ? count - done : 1024;
@@ -342,8 +367,9 @@ static bool next_tokens(session *s, const arguments *a, rows *r) {
     const int64_t at = r->prompt + r->made;
     for (int b = 0; b < BATCH; b++) {
         int32_t *row = r->ids + b * r->room;
+        const float *logits = s->logits + (int64_t)b * VOCAB;
         const int32_t id = r->done[b] ? row[at - 1]
-                                      : sc_sampler_next(s->sampler, s->logits + (int64_t)b * VOCAB, row + r->padding[b],
+                                      : sc_sampler_next(s->sampler, logits, row + r->padding[b],
                                                         (int)(at - r->padding[b]));
         row[at] = id;
         r->done[b] |= !a->ignore_eos && is_eos(id);
@@ -398,7 +424,8 @@ static void print_rows(session *s, const arguments *a, const rows *r) {
 }
 
 /* token_ids, logits, and every layer's K and V in the reference's order. */
-static int dump(const session *s, const char *path, const rows *r, int64_t fed_room, sc_error *err) {
+static int dump(const session *s, const char *path, const rows *r, int64_t fed_room,
+                sc_error *err) {
     const int64_t length = r->prompt + r->made, fed = r->made ? length - 1 : length;
     int32_t *ids = calloc((size_t)(BATCH * length), sizeof *ids);
     float *logits = calloc((size_t)(BATCH * fed) * VOCAB, sizeof *logits);
@@ -406,7 +433,8 @@ static int dump(const session *s, const char *path, const rows *r, int64_t fed_r
     int rc = ids && logits ? SC_OK : sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
     for (int b = 0; b < BATCH && !rc; b++) {
         memcpy(ids + b * length, r->ids + b * r->room, (size_t)length * sizeof *ids);
-        memcpy(logits + b * fed * VOCAB, s->all + b * fed_room * VOCAB, (size_t)fed * VOCAB * sizeof *logits);
+        memcpy(logits + b * fed * VOCAB, s->all + b * fed_room * VOCAB,
+               (size_t)fed * VOCAB * sizeof *logits);
     }
     sc_dump *out = NULL;
     if (!rc)
@@ -418,7 +446,8 @@ static int dump(const session *s, const char *path, const rows *r, int64_t fed_r
     for (int layer = 0; layer < LAYERS && !rc; layer++) {
         const int64_t *shape = kv_shape[layer];
         for (int i = 0; i < 2; i++) {
-            kv[layer][i] = calloc((size_t)(BATCH * shape[0] * shape[1] * shape[2 + i]), sizeof **kv[layer]);
+            kv[layer][i] =
+                calloc((size_t)(BATCH * shape[0] * shape[1] * shape[2 + i]), sizeof **kv[layer]);
             if (!kv[layer][i])
                 rc = sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
         }
@@ -447,8 +476,10 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A line per run: prefill and decode tokens per second of one row, milliseconds to the first token, peak KiB. */
+/* A line per run: prefill and decode tokens per second of one row, milliseconds to the first token,
+ * peak KiB. */
 static int bench(session *s, const arguments *a, sc_error *err) {
+    const int prompt = (int)a->bench_prefill;
     int rc = SC_OK;
     for (long run = 0; run <= a->bench_repeats && !rc; run++) { /* the first warms up */
         rc = {{name}}_cache_reset(s->cache, err);
@@ -456,7 +487,7 @@ static int bench(session *s, const arguments *a, sc_error *err) {
             s->step[i] = (int32_t)((i * 7919 + 13) % VOCAB);
         const double begin = seconds();
         if (!rc)
-            rc = {{name}}_model_forward(s->model, s->cache, s->step, (int)a->bench_prefill, s->logits, 0, err);
+            rc = {{name}}_model_forward(s->model, s->cache, s->step, prompt, s->logits, 0, err);
         const double middle = seconds();
         for (long i = 0; i < a->bench_decode && !rc; i++) {
             for (int b = 0; b < BATCH; b++)
@@ -468,8 +499,9 @@ static int bench(session *s, const arguments *a, sc_error *err) {
         getrusage(RUSAGE_SELF, &used);
         if (run && !rc)
             printf("prefill %.2f decode %.2f first_token_ms %.2f peak_kib %ld\n",
-                   (double)a->bench_prefill / (middle - begin), (double)a->bench_decode / (end - middle),
-                   1e3 * (middle - begin), used.ru_maxrss);
+                   (double)a->bench_prefill / (middle - begin),
+                   (double)a->bench_decode / (end - middle), 1e3 * (middle - begin),
+                   used.ru_maxrss);
     }
     return rc;
 }
@@ -487,7 +519,8 @@ static int path_of(char path[PATH_MAX], const arguments *a, const char *file, sc
     return SC_OK;
 }
 
-static int allocate(session *s, const arguments *a, int64_t chunk, int64_t fed_room, sc_error *err) {
+static int allocate(session *s, const arguments *a, int64_t chunk, int64_t fed_room,
+                    sc_error *err) {
     s->logits = malloc(sizeof(float) * BATCH * VOCAB);
     s->step = malloc(sizeof(int32_t) * BATCH * (size_t)chunk);
     bool ok = s->logits && s->step;

@@ -21,8 +21,9 @@
 
 #define API __attribute__((visibility("default")))
 
-typedef {{weight_ctype}} weight;   /* one packed weight: {{dtype}} */
-typedef {{operand_ctype}} operand; /* what weights are multiplied with */
+/* One packed weight, {{dtype}}, and what it is multiplied with. */
+typedef {{weight_ctype}} weight;
+typedef {{operand_ctype}} operand;
 
 /* Rows of scratch are padded to whole panels, and by a cache line so that rows do not collide. */
 enum {
@@ -37,7 +38,7 @@ enum {
     FFN_STRIDE = {{ffn_stride}},
     ATTENTION_DIM = {{attention_dim}}, /* widest head, in whole panels */
     ATTENTION_QUERIES = {{attention_queries}},
-    STEP_KV = {{step_kv}} /* rows of K that a step stages */
+    STEP_KV = {{step_kv}}, /* rows of K that a step stages */
 };
 {{#ropes}}
 
@@ -75,9 +76,9 @@ struct sc_model {
     operand *ffn;                 /* [ROWS, FFN_STRIDE] */
     kv_value *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{#ropes}}
-    float *cos{{id}}, *sin{{id}}; /* [ROWS, ROPE{{id}}_PAIRS] */
+    float *cos{{id}}, *sin{{id}};          /* [ROWS, ROPE{{id}}_PAIRS] */
 {{/ropes}}
-    thread_scratch *scratch;      /* one per thread */
+    thread_scratch *scratch;     /* one per thread */
 };
 
 /* One pass: tokens of some rows of the cache, each from what it has seen on. */
@@ -263,10 +264,8 @@ static void embed(const step *s, int thread) {
 {{#ropes}}
         for (int64_t i = 0; i < ROPE{{id}}_PAIRS; i++) {
             const float angle = (float)pos * rope{{id}}_inv_freq[i];
-            s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] =
-                cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
-            s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] =
-                sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+            s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] = cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
+            s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] = sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
         }
 {{/ropes}}
     }
@@ -377,7 +376,7 @@ static {{name}}_model *make_model(sc_weights *file, sc_threads *threads, sc_erro
 }
 
 API int {{name}}_model_open({{name}}_model **model, const char *weights_path,
-                            const sc_options *options, sc_error *err) {
+        {{name_pad}}            const sc_options *options, sc_error *err) {
     const sc_options choice = options ? *options : (sc_options){ 0 };
     sc_threads *threads = NULL;
     sc_weights *file = NULL;

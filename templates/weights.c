@@ -4,7 +4,7 @@
 #include <string.h>
 
 const unsigned char {{name}}_weights_layout[32] = {
-    {{layout_bytes}}
+    {{layout_bytes}},
 };
 const uint64_t {{name}}_weights_bytes = {{weights_bytes}};
 

@@ -3,7 +3,7 @@
  *
  *     dlopen LIBRARY WEIGHTS 41,84,364 12
  *
- * It is compiled without any casting at hand; runtime/casting.h, the same for all of them, is enough.
+ * It is compiled without any casting at hand; runtime/casting.h, the same for all, is enough.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -81,8 +81,10 @@ static void fetch({{name}}_cache *cache, int layer, int busy) {
     }
 }
 
-/* Copies what tokens of the row have just been put into the slot home. */
+/* Copies what the row has just been given, not counted yet, from the slot home. */
 static void write_back({{name}}_cache *cache, int layer, int row, int64_t tokens) {
+    if ({{name}}_place[layer].slots < 0)
+        return;
     const shape_info *shape = shape_of(layer);
     const size_t key = (size_t)shape->key * sizeof(kv), value = (size_t)shape->value * sizeof(kv);
     const unsigned char *from = cache->arena + {{name}}_slot[cache->slot_of[layer]];

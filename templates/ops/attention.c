@@ -13,13 +13,13 @@ enum {
     ATTENTION{{id}}_GROUP = {{group}},
     ATTENTION{{id}}_TOKENS = {{tokens}},
 {{#windowed}}
-    ATTENTION{{id}}_WINDOW = {{window}}
+    ATTENTION{{id}}_WINDOW = {{window}},
 {{/windowed}}
 };
 
 static const float attention{{id}}_scale = {{scale}}; /* head_dim^-0.5 */
 
-/* One task: the tokens first … first + tokens - 1 of this step, and what their keys are read from. */
+/* One task: the tokens first … first + tokens - 1 of a step, and where their keys are. */
 typedef struct {
     int layer, batch, head; /* batch: of the pass */
     int64_t first, tokens;
@@ -88,10 +88,15 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
 }
 
 /*
- * Makes the block's keys (transposed, a->key) and values ready, those of positions pos … on. Returns
- * the values [SC_PANEL, *stride]: where the cache has all of them side by side{{#kv_floats}}, as floats and in
- * whole panels, they are read in place{{/kv_floats}}{{^kv_floats}}, one run is converted{{/kv_floats}}; else they are gathered row by row, zeros
- * for what is not there.
+ * Makes the block's keys (transposed, a->key) and values ready, those of positions pos … on.
+ * Returns the values [SC_PANEL, *stride]. Where the cache has all of them side by side,
+{{#kv_floats}}
+ * as floats and in whole panels, they are read in place;
+{{/kv_floats}}
+{{^kv_floats}}
+ * one run is converted;
+{{/kv_floats}}
+ * else they are gathered row by row, zeros for what is not there.
  */
 static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_scratch *a, int64_t pos,
                                     int64_t *stride) {
@@ -136,8 +141,8 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
     const float *values = attention{{id}}_load(t, a, t->padding + block, &stride);
     for (int64_t q = 0; q < queries; q += SC_TILE) {
         vec score[SC_TILE][2];
-        const int rows = tile_f32(score, &a->key[0][0], SC_PANEL, a->query[q], ATTENTION_DIM, SHAPE{{shape}}_DIM,
-                                  queries - q);
+        const int rows = tile_f32(score, &a->key[0][0], SC_PANEL, a->query[q], ATTENTION_DIM,
+                                  SHAPE{{shape}}_DIM, queries - q);
         for (int r = 0; r < rows; r++) {
             /* Counted from the block's first key. */
             const int64_t pos = t->begin + t->first + (q + r) / ATTENTION{{id}}_GROUP - t->padding - block;
@@ -203,8 +208,8 @@ static void keep{{id}}(const step *s, int thread, int layer) {
             norm_row(key, s->weights->layer[layer].k_norm, SHAPE{{shape}}_DIM, {{k_norm_eps}}, key);
 {{/k_norm}}
 {{#roped}}
-            rotate(key, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS,
-                   s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS, ROPE{{rope}}_PAIRS);
+            rotate(key, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
+                   ROPE{{rope}}_PAIRS);
 {{/roped}}
             kv_store(key_to, key, SHAPE{{shape}}_DIM);
             kv_store(value_to, from + {{v_at}} + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);

@@ -1,9 +1,10 @@
-/* {{what}}: y = W x, W [{{out}}, {{in}}] {{dtype}} in panels of {{panel}} outputs. */
+/* {{what}}.
+ * y = W x, W [{{out}}, {{in}}] {{dtype}} in panels of {{panel}} outputs. */
 enum { {{fn}}_DEPTH = {{depth}}, {{fn}}_PANELS = {{panels}} };
 
 /* What becomes of one row's sums of one panel. */
 static inline void {{fn}}_end(vec sum[2], int64_t panel, const {{name}}_layer_weights *w,
-                              {{y_ctype}} *restrict y) {
+                   {{fn_pad}}     {{y_ctype}} *restrict y) {
 {{#bias}}
     for (int half = 0; half < 2; half++)
         sum[half] += vec_load(w->{{bias_field}} + panel * SC_PANEL + half * SC_LANES);

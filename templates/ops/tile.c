@@ -1,6 +1,6 @@
 /*
  * tile - up to SC_TILE rows of x times one panel of weights [k, SC_PANEL], sums held in registers.
- * Each of the sums runs over k in rising order, one fused multiply-add each. Returns the rows done.
+ * Each of the sums runs over k in rising order, one multiply-add (vec_fma) each.
  */
 {{^pairs}}
 static inline vec weight_vec(const weight *w) { return {{weight_load}}; }
@@ -107,8 +107,8 @@ static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weig
 }
 
 /*
- * The same for float weights of any stride, onto what is in sum; of attention, whose rows of x and of
- * sum go on to the next multiple of SC_TILE. What is computed too much is of no use and no harm.
+ * The same for float weights of any stride, onto what is in sum; of attention, whose rows of x and
+ * of sum go on to the next multiple of SC_TILE. What is computed too much is of no use and no harm.
  */
 static inline void tile_f32_run(vec (*sum)[2], const float *w, int64_t w_stride, const float *x,
                                 int64_t x_stride, int64_t k, int n) {
@@ -118,6 +118,7 @@ static inline void tile_f32_run(vec (*sum)[2], const float *w, int64_t w_stride,
         tile_f32_full(sum, w, w_stride, x, x_stride, k);
 }
 
+/* From zero. Returns how many rows were done, SC_TILE at most. */
 static inline int tile_f32(vec (*sum)[2], const float *w, int64_t w_stride, const float *x,
                            int64_t x_stride, int64_t k, int64_t rows) {
     const int n = (int)least(rows, SC_TILE);
