@@ -46,6 +46,7 @@ static const char style[] =
     "caption{text-align:left;color:var(--soft);padding-bottom:4px}\n"
     "th,td{padding:2px 12px 2px 0;text-align:left;vertical-align:top;white-space:nowrap}\n"
     "thead th{border-bottom:1px solid var(--line);font-weight:600}\n"
+    "table{margin-top:8px}\n.star{display:inline-block;width:12px;text-align:left}\n"
     ".right{text-align:right}\n#layers{font-size:13px}\n"
     "#layers tbody{border-bottom:1px solid var(--line)}\n"
     "#layers tbody:nth-of-type(even){background:var(--band)}\n"
@@ -303,12 +304,11 @@ static int print_curves(FILE *out, sc_pool *pool, const sc_plan *plan, sc_error 
         return rc;
     fprintf(out,
             "<h2>Bytes of the cache against max_cache_len</h2>\n<p class=\"soft\">For "
-            "batch_size %lld. All layers full is a cache that knows no window.",
-            (long long)plan->options.batch_size);
-    if (!curves.there[2])
-        fprintf(out, " No layer keeps keys and values for all tokens, so there is nothing to "
-                     "offload.");
-    fprintf(out, "</p>\n");
+            "batch_size %lld. %s%s</p>\n",
+            (long long)plan->options.batch_size,
+            curves.there[1] ? "All layers full is a cache that knows no window."
+                            : "No layer has a window.",
+            curves.there[2] ? "" : " No layer keeps all tokens, so there is nothing to offload.");
     print_curve_legend(out, &curves);
     if (curves.points) {
         sc_curves_print_svg(out, plan, &curves);
@@ -321,10 +321,10 @@ static int print_curves(FILE *out, sc_pool *pool, const sc_plan *plan, sc_error 
 
 static void print_held(FILE *out, const sc_memory_fit *fit, int64_t number) {
     if (!number)
-        fprintf(out, "<td class=\"right soft\">none</td>");
+        fprintf(out, "<td class=\"right soft\">none<span class=\"star\"></span></td>");
     else
-        fprintf(out, "<td class=\"right\">%lld%s</td>", (long long)number,
-                fit->limit == SC_LIMIT_MEMORY ? "" : " *");
+        fprintf(out, "<td class=\"right\">%lld<span class=\"star\">%s</span></td>",
+                (long long)number, fit->limit == SC_LIMIT_MEMORY ? "" : "*");
 }
 
 static void print_devices_head(FILE *out, const sc_plan *plan, const sc_memory *memory) {

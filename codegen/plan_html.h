@@ -65,7 +65,7 @@ enum { SC_CURVES = 3, SC_CURVE_POINTS = 16 };
 typedef struct {
     int points;
     int64_t length[SC_CURVE_POINTS];
-    bool there[SC_CURVES];                      /* device: something can be offloaded */
+    bool there[SC_CURVES]; /* full: a layer slides; device: there is something to offload */
     uint64_t bytes[SC_CURVES][SC_CURVE_POINTS]; /* as the config says, all layers full, device */
 } sc_curves;
 const char *sc_curve_name(int curve);

@@ -10,7 +10,7 @@
 #include "plan_memory.h"
 
 /* Both pictures are that many units wide, their margins included. */
-enum { WIDE = 1000, LEFT = 78, RIGHT = 16 };
+enum { WIDE = 1000, LEFT = 78, RIGHT = 22 };
 
 void sc_html_text(FILE *out, const char *text) {
     const bool utf8 = sc_json_utf8(text, strlen(text));
@@ -147,10 +147,11 @@ static void begin_rect(FILE *out, const sc_arena *arena, sc_kind kind, bool odd,
 
 static void print_by_layer(FILE *out, const sc_plan *plan, const sc_arena *arena) {
     fprintf(out, "<g class=\"by-layer\" data-arena-bytes=\"%zu\">\n", arena->bytes);
+    bool odd = true;
     for (int i = 0; i < arena->stretches; i++) {
         const sc_stretch *s = &arena->stretch[i];
-        begin_rect(out, arena, s->kind, s->layer < 0 ? i % 2 : s->layer % 2, 34, 46, s->offset,
-                   s->bytes);
+        odd ^= !i || s->layer < 0 || s->layer != s[-1].layer;
+        begin_rect(out, arena, s->kind, odd, 34, 46, s->offset, s->bytes);
         if (s->layer >= 0)
             fprintf(out, " data-layer=\"%d\"", s->layer);
         fprintf(out, ">");
@@ -160,9 +161,10 @@ static void print_by_layer(FILE *out, const sc_plan *plan, const sc_arena *arena
     fprintf(out, "</g>\n");
 }
 
-/* Numbers over the layers that have room for one. */
+/* Numbers over the layers, as many as there is room for. */
 static void print_layer_numbers(FILE *out, const sc_arena *arena) {
     enum { DIGIT = 8, GAP = 6 };
+    long long free = 0;
     for (int i = 0, next; i < arena->stretches; i = next) {
         const sc_stretch *first = &arena->stretch[i];
         for (next = i + 1; next < arena->stretches && arena->stretch[next].layer == first->layer;
@@ -171,12 +173,15 @@ static void print_layer_numbers(FILE *out, const sc_arena *arena) {
         const sc_stretch *last = &arena->stretch[next - 1];
         char number[16];
         const int digits = snprintf(number, sizeof number, "%d", first->layer);
-        const long long from = scaled(first->offset, arena->bytes),
-                        to = scaled(last->offset + last->bytes, arena->bytes);
-        if (first->layer < 0 || to - from < (digits * DIGIT + GAP) * 1000)
+        const long long middle = (scaled(first->offset, arena->bytes) +
+                                  scaled(last->offset + last->bytes, arena->bytes)) /
+                                 2;
+        const long long half = (digits * DIGIT + GAP) * 500;
+        if (first->layer < 0 || middle - half < free)
             continue;
+        free = middle + half;
         fprintf(out, "<text class=\"number\" x=\"");
-        put_milli(out, RIGHT * 1000 + (from + to) / 2);
+        put_milli(out, RIGHT * 1000 + middle);
         fprintf(out, "\" y=\"28\">%s</text>\n", number);
     }
 }
@@ -265,11 +270,13 @@ int sc_curves_make(sc_curves *curves, sc_pool *pool, const sc_plan *plan, sc_err
     const int64_t positions = plan->config->max_position_embeddings;
     const int64_t last = positions > MOST ? MOST : positions > LEAST ? positions : LEAST;
     sc_config full;
-    sc_curves c = { .there = { true, true, plan->options.offloading } };
+    sc_curves c = { .there = { true, false, plan->options.offloading } };
     int rc = make_full(&full, pool, plan->config, err);
-    for (int i = 0; i < plan->layers; i++)
-        c.there[2] |= sc_layer_type_has_kv(plan->config->layer[i].type) &&
-                      !sc_layer_type_rings(plan->config->layer[i].type);
+    for (int i = 0; i < plan->layers; i++) {
+        const sc_layer_type type = plan->config->layer[i].type;
+        c.there[1] |= sc_layer_type_rings(type);
+        c.there[2] |= sc_layer_type_has_kv(type) && !sc_layer_type_rings(type);
+    }
     for (int64_t length = FIRST; length <= last && !rc; length *= 2) {
         sc_plan_options o = plan->options;
         if (length < o.rewind)
@@ -290,7 +297,7 @@ int sc_curves_make(sc_curves *curves, sc_pool *pool, const sc_plan *plan, sc_err
 }
 
 /* The chart's inside. */
-enum { TOP = 14, HIGH = 300, INNER = WIDE - LEFT - RIGHT };
+enum { TOP = 20, HIGH = 300, INNER = WIDE - LEFT - RIGHT };
 
 /* Powers of two that the chart spans from bottom to top. */
 typedef struct {
@@ -355,8 +362,12 @@ static void print_marker(FILE *out, const sc_plan *plan, const sc_curves *curves
         return;
     fprintf(out, "<path class=\"marker\" d=\"M");
     put_milli(out, x_of(curves, length));
-    fprintf(out, " %dv%d\"><title>this plan: max_cache_len %lld</title></path>\n", TOP, HIGH,
-            (long long)length);
+    fprintf(out,
+            " %dv%d\"><title>this plan: max_cache_len %lld</title></path>\n<text "
+            "class=\"middle\" x=\"",
+            TOP, HIGH, (long long)length);
+    put_milli(out, x_of(curves, length));
+    fprintf(out, "\" y=\"%d\">this plan</text>\n", TOP - 4);
 }
 
 static void print_curve(FILE *out, const sc_curves *curves, span s, int curve) {
@@ -392,11 +403,10 @@ void sc_curves_print_svg(FILE *out, const sc_plan *plan, const sc_curves *curves
             WIDE, TOP + HIGH + 50);
     print_grid(out, curves, s);
     print_marker(out, plan, curves);
-    /* The one that the plan is stands on top. */
-    for (int i = 0; i < SC_CURVES; i++) {
-        const int curve = (i + 1) % SC_CURVES;
-        if (curves->there[curve])
-            print_curve(out, curves, s, curve);
-    }
+    /* A dashed line does not show under a whole one, a dotted one shows on it. */
+    static const int order[SC_CURVES] = { 1, 0, 2 };
+    for (int i = 0; i < SC_CURVES; i++)
+        if (curves->there[order[i]])
+            print_curve(out, curves, s, order[i]);
     fprintf(out, "</svg></div>\n");
 }
