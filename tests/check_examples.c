@@ -75,7 +75,7 @@ static void run_transcripts(const char *file) {
 }
 
 START_TEST(a_readme_quotes_what_its_commands_print) {
-    static const char *const files[] = { "README.md", "examples/austen/README.md" };
+    static const char *const files[] = { "README.md", "examples/austen/README.md", "docs/plan.md" };
     run_transcripts(files[_i]);
 }
 END_TEST
@@ -164,7 +164,7 @@ Suite *examples_suite(void) {
     Suite *suite = suite_create("examples");
     TCase *tests = tcase_create("readmes and programs");
     tcase_set_timeout(tests, 300);
-    tcase_add_loop_test(tests, a_readme_quotes_what_its_commands_print, 0, 2);
+    tcase_add_loop_test(tests, a_readme_quotes_what_its_commands_print, 0, 3);
     tcase_add_test(tests, a_linked_and_an_opened_casting_write_what_the_reference_writes);
     tcase_add_test(tests, the_program_of_the_readme_compiles_and_runs);
     tcase_add_test(tests, the_header_of_a_casting_is_good_cpp);
