@@ -137,8 +137,9 @@ int {{name}}_cache_offload({{name}}_cache *cache, int layer, sc_error *err);
 int {{name}}_cache_prefetch({{name}}_cache *cache, int layer, sc_error *err);
 {{/offloading}}
 {{#offloading}}
-/* The same as create, with the offloaded layers in a file of folder (which has no name there, and is
- * gone with the cache): for a cache larger than memory. SC_EENV: no such file can be made. */
+/* The same as create, with the offloaded layers in a file of folder (NULL: in memory), which has no
+ * name there and is gone with the cache: for a cache larger than memory. SC_EENV: no such file can be
+ * made. */
 int {{name}}_cache_create_at({{name}}_cache **cache, const char *folder, sc_error *err);
 
 /* update and forward bring and send away layers by themselves. prefetch brings the layer, or the next

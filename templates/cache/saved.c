@@ -142,9 +142,10 @@ static int check_counters(const saved_header *header, const char *path, sc_error
         for (int row = 0; row < BATCH; row++) {
             const shape_info *shape = {{name}}_place[layer].shape < 0 ? NULL : shape_of(layer);
             const int64_t seen = header->seen[layer][row], kept = header->kept[layer][row];
-            const int64_t gone = shape ? most(0, seen - shape->slots) : 0;
+            const int64_t gone = shape && seen > shape->slots ? seen - shape->slots : 0;
             /* Only a ring that has been rewound has lost more than what it drove out. */
-            const int rewound = shape && shape->rewind && kept > gone && seen - kept >= shape->length - 1;
+            const int rewound = shape && shape->rewind && kept > gone && kept <= seen &&
+                                seen - kept >= shape->length - 1;
             if (seen < 0 || seen > (shape ? shape->capacity : 0) || (kept != gone && !rewound))
                 return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: a length of %lld", path, layer,
                                row, (long long)seen);
