@@ -28,7 +28,8 @@ static inline void kv_put(kv *restrict to, const kv_value *restrict from, int64_
         const float scale = sc_from_f16(half), inverse = scale > 0 ? 1 / scale : 0;
         memcpy(to, &half, sizeof half);
         for (int i = 0; i < KV_BLOCK; i++)
-            to[2 + i] = (unsigned char)(signed char)fmaxf(-127, fminf(127, rintf(from[i] * inverse)));
+            to[2 + i] =
+                (unsigned char)(signed char)fmaxf(-127, fminf(127, rintf(from[i] * inverse)));
     }
 }
 
