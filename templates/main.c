@@ -37,7 +37,7 @@ typedef struct {
     int texts;
     const char *token_ids, *dump, *folder, *session{{#offloading}}, *offload_to{{/offloading}};
     long max_new_tokens, bench_prefill, bench_decode, bench_repeats;
-    bool ignore_eos, quiet, no_prompt;
+    bool ignore_eos, no_prompt;
     int *chunk; /* sizes of prefill's pieces, the last one repeats */
     int chunks;
     sc_sampling sampling;
@@ -128,8 +128,6 @@ static int read_option(arguments *a, const char *option, const char *value, int 
         a->ignore_eos = true;
     else if (!strcmp(option, "--check"))
         a->options.check = true;
-    else if (!strcmp(option, "--quiet"))
-        a->quiet = true;
     else if (!strcmp(option, "--no-display-prompt"))
         a->no_prompt = true;
     else if (!value)
