@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_memory.h"
+
 static int read_count(int64_t *count, const char *option, const char *text, sc_error *err) {
     char *end;
     errno = 0;
@@ -52,6 +54,7 @@ static int count_rows(const char *token_ids) {
 static int read_word(sc_cli *cli, const char *word, const char *value, int *taken, sc_error *err) {
     sc_export_options *e = &cli->export;
     const bool runs = !strcmp(cli->command, "run") || !strcmp(cli->command, "bench");
+    const bool plans = !strcmp(cli->command, "plan");
     *taken = 1;
     if (!strcmp(word, "--json"))
         cli->json = true;
@@ -101,7 +104,13 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
         } else if (!strcmp(word, "--target")) {
             if (strcmp(value, "cpu"))
                 return sc_fail(err, SC_EUSAGE, "--target: \"%s\" is none of cpu", value);
-        } else if (runs && !strcmp(word, "--bench"))
+        } else if (plans && !strcmp(word, "--html")) {
+            if (!*value || !strcmp(value, "-"))
+                return sc_fail(err, SC_EUSAGE, "--html: \"%s\" is no file (name one)", value);
+            cli->html = value;
+        } else if (plans && !strcmp(word, "--memory"))
+            return sc_memory_read(&cli->memory, word, value, err);
+        else if (runs && !strcmp(word, "--bench"))
             cli->bench = value;
         else if (runs && run_option(word)) {
             if (!strcmp(word, "-p") || !strcmp(word, "--prompt"))

@@ -18,6 +18,8 @@ typedef struct {
     int rows; /* run: rows that -p and --token-ids give */
     bool given_batch;
     const char *bench; /* bench: "P,D,R" */
+    const char *html;  /* plan: the page's file */
+    uint64_t memory;   /* plan: what has to fit, in bytes; 0: not asked */
 } sc_cli;
 
 /* SC_EUSAGE names the option and what it wants. Nothing is printed. */

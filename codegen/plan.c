@@ -237,12 +237,12 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
 
 int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const sc_graph *graph,
                  const sc_plan_options *options, sc_error *err) {
-    if (options->max_cache_len < 1 || options->max_cache_len > INT32_MAX / 2)
+    if (options->max_cache_len < 1 || options->max_cache_len > SC_LONGEST_CACHE)
         return sc_fail(err, SC_EUSAGE, "--max-cache-len: %lld is not in 1 … %d",
-                       (long long)options->max_cache_len, INT32_MAX / 2);
-    if (options->batch_size < 1 || options->batch_size > 65536)
-        return sc_fail(err, SC_EUSAGE, "--batch-size: %lld is not in 1 … 65536",
-                       (long long)options->batch_size);
+                       (long long)options->max_cache_len, SC_LONGEST_CACHE);
+    if (options->batch_size < 1 || options->batch_size > SC_WIDEST_BATCH)
+        return sc_fail(err, SC_EUSAGE, "--batch-size: %lld is not in 1 … %d",
+                       (long long)options->batch_size, SC_WIDEST_BATCH);
     if (options->rewind < 0 || options->rewind > options->max_cache_len)
         return sc_fail(err, SC_EUSAGE, "--rewind: %lld is not in 1 … --max-cache-len %lld",
                        (long long)options->rewind, (long long)options->max_cache_len);

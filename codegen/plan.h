@@ -130,8 +130,10 @@ typedef struct {
 int sc_plan_slots(int64_t *slots, sc_layer_type type, int64_t max_cache_len, int64_t window,
                   sc_error *err);
 
-/* graph NULL: the cache alone. SC_EUSAGE: max_cache_len or batch_size below 1; SC_EINPUT: sizes
- * that overflow. */
+enum { SC_LONGEST_CACHE = INT32_MAX / 2, SC_WIDEST_BATCH = 65536 };
+
+/* graph NULL: the cache alone. SC_EUSAGE: max_cache_len or batch_size below 1 or over the above;
+ * SC_EINPUT: sizes that overflow. */
 int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const sc_graph *graph,
                  const sc_plan_options *options, sc_error *err);
 
@@ -161,6 +163,22 @@ int sc_plan_check(const sc_plan *plan, sc_error *err);
 
 void sc_plan_print(FILE *out, const sc_plan *plan);
 void sc_plan_print_json(FILE *out, const sc_plan *plan);
+/* The same up to the last key, without "\n}\n", for a caller that has more keys. */
+void sc_plan_print_json_keys(FILE *out, const sc_plan *plan);
+
+/* A buffer of a layer as it is shown: names and shapes are the reference's. */
+typedef struct {
+    const char *name; /* "keys", "values", "indexer_keys", "conv_state", … */
+    int index;        /* among the layer's states of that name; 0 */
+    char shape[120];  /* "[1, 8, 4096, 128]" */
+    sc_dtype dtype;
+    sc_buffer buffer;
+    bool host;  /* offset is in the host's arena */
+    bool state; /* no sequence dimension */
+} sc_plan_buffer_view;
+
+/* The n-th buffer of a layer, in the arena's order; false: it has no more. */
+bool sc_plan_buffer(sc_plan_buffer_view *view, const sc_plan *plan, int layer, int n);
 
 /* "4 B", "1.5 KiB", "2 MiB": exact to a tenth, locale-free. */
 const char *sc_bytes_text(char text[32], unsigned long long bytes);

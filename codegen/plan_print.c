@@ -53,6 +53,34 @@ static sc_dtype state_dtype(const sc_plan *plan, const sc_state_config *s) {
     return s->float32 ? SC_F32 : plan->options.dtype;
 }
 
+bool sc_plan_buffer(sc_plan_buffer_view *view, const sc_plan *plan, int layer, int n) {
+    const sc_layer_cache *l = &plan->layer[layer];
+    const sc_layer_config *c = &plan->config->layer[layer];
+    sc_plan_buffer_view v = { .dtype = plan->options.kv_dtype, .host = l->slots >= 0 };
+    const int before = l->shape < 0 ? 0 : l->indexer_keys.bytes ? 3 : 2;
+    if (n < before && n < 2) {
+        v.name = n ? "values" : "keys";
+        v.buffer = n ? l->values : l->keys;
+        kv_text(v.shape, sizeof v.shape, plan, layer, n == 1);
+    } else if (n < before) {
+        v = (sc_plan_buffer_view){ .name = "indexer_keys",
+                                   .dtype = plan->options.dtype,
+                                   .buffer = l->indexer_keys };
+        indexer_text(v.shape, sizeof v.shape, plan, layer);
+    } else if (n - before < c->states) {
+        const sc_state_config *s = &c->state[n - before];
+        v = (sc_plan_buffer_view){ .name = s->name,
+                                   .index = s->index,
+                                   .dtype = state_dtype(plan, s),
+                                   .buffer = l->state[n - before],
+                                   .state = true };
+        state_text(v.shape, sizeof v.shape, plan, s);
+    } else
+        return false;
+    *view = v;
+    return true;
+}
+
 /* One buffer's line; layer -1: of the layer above. */
 static void print_buffer(FILE *out, int layer, sc_layer_type type, const char *buffer,
                          const char *shape, size_t bytes, size_t offset, const char *note) {
@@ -252,10 +280,22 @@ static void json_cache(FILE *out, const sc_plan *plan) {
     fprintf(out, "},\n");
 }
 
-void sc_plan_print_json(FILE *out, const sc_plan *plan) {
+/* A string of the model (--generic takes any model_type) as a JSON string. */
+static void json_text(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20)
+            fprintf(out, "\\u%04x", (unsigned)*text);
+        else
+            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    fputc('"', out);
+}
+
+void sc_plan_print_json_keys(FILE *out, const sc_plan *plan) {
     const sc_plan_options *o = &plan->options;
-    fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": \"%s\",\n", o->name,
-            plan->config->model_type);
+    fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": ", o->name);
+    json_text(out, plan->config->model_type);
+    fprintf(out, ",\n");
     fprintf(out,
             "  \"max_cache_len\": %lld,\n  \"batch_size\": %lld,\n  \"rewind\": %lld,\n"
             "  \"dtype\": \"%s\",\n  \"kv_dtype\": \"%s\",\n  \"arch\": \"%s\",\n  \"num_layers\": "
@@ -279,5 +319,9 @@ void sc_plan_print_json(FILE *out, const sc_plan *plan) {
                 "  \"weights_bytes\": %llu",
                 plan->scratch_bytes, plan->thread_scratch_bytes,
                 (unsigned long long)plan->weights_bytes);
+}
+
+void sc_plan_print_json(FILE *out, const sc_plan *plan) {
+    sc_plan_print_json_keys(out, plan);
     fprintf(out, "\n}\n");
 }
