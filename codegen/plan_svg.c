@@ -290,7 +290,7 @@ int sc_curves_make(sc_curves *curves, sc_pool *pool, const sc_plan *plan, sc_err
 }
 
 /* The chart's inside. */
-enum { TOP = 14, HIGH = 300, INNER = WIDE - LEFT - RIGHT };
+enum { TOP = 14, HIGH = 300, INNER = WIDE - LEFT - 2 * RIGHT };
 
 /* Powers of two that the chart spans from bottom to top. */
 typedef struct {
