@@ -173,7 +173,8 @@ int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const i
     {{name_pad}}               int n, float *logits, unsigned flags, sc_error *err);
 
 /* The same for some rows of the cache, each at its own length: rows [batch], all different; tokens
- * [batch, n], logits [batch, …] in that order. The other rows stay as they are. */
+ * [batch, n], logits [batch, …] in that order. The other rows stay as they are. SC_EUSAGE besides:
+ * no rows, one that the cache does not have, or one twice. */
 int {{name}}_model_forward_rows({{name}}_model *model, {{name}}_cache *cache, const int32_t *rows,
     {{name_pad}}                    int batch, const int32_t *tokens, int n, float *logits,
     {{name_pad}}                    unsigned flags, sc_error *err);

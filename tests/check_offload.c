@@ -86,14 +86,16 @@ static const char *specification(const cJSON *types) {
     return json;
 }
 
+/* Every other list with room to rewind, where slots hold more than is shown. */
 static const sc_casting *cast_case(int i, int offloading) {
-    char name[64];
+    char name[64], options[200];
     snprintf(name, sizeof name, "offload-%d-%s", i / 2,
              !offloading ? "none"
              : i % 2     ? "all"
                          : "full");
-    return cast_spec(name, specification(sc_json_get(case_of(i), "layer_types")),
-                     options_of(i, offloading));
+    snprintf(options, sizeof options, "%s%s", options_of(i, offloading),
+             i / 2 % 2 ? " --rewind 3" : "");
+    return cast_spec(name, specification(sc_json_get(case_of(i), "layer_types")), options);
 }
 
 /* ---- the schedule ---- */
@@ -156,9 +158,12 @@ static void compare_events(const cJSON *ours, const cJSON *theirs, int layer, in
 /* Is there an offload of that layer anywhere in the trace? */
 static int offloaded(const cJSON *one, int layer) {
     const cJSON *step, *event;
-    cJSON_ArrayForEach(step, sc_json_get(one, "steps")) cJSON_ArrayForEach(
-        event, sc_json_get(step, "events")) if (!strcmp(text_of(event, "event"), "offload") &&
-                                                layer_of(event) == layer) return 1;
+    cJSON_ArrayForEach(step, sc_json_get(one, "steps")) {
+        cJSON_ArrayForEach(event, sc_json_get(step, "events")) {
+            if (!strcmp(text_of(event, "event"), "offload") && layer_of(event) == layer)
+                return 1;
+        }
+    }
     return 0;
 }
 
@@ -296,6 +301,7 @@ enum { STEPS = 250, SEEDS = 3 };
 
 typedef struct {
     subject plain, away;
+    const cJSON *trace;
     uint64_t random;
     int accepted, refused;
     char what[96];
@@ -322,15 +328,45 @@ static int draw(pair *p, int below) { /* xorshift64* */
         (p)->refused += rc != 0;                                                                   \
     } while (0)
 
+/* The layer that the reference prefetches while that one is updated, -1: none. */
+static int next_of(const cJSON *one, int layer) {
+    const cJSON *step, *event;
+    cJSON_ArrayForEach(step, sc_json_get(one, "steps")) {
+        cJSON_ArrayForEach(event, sc_json_get(step, "events")) {
+            if (sc_json_get(step, "updated_layer")->valueint == layer &&
+                !strcmp(text_of(event, "event"), "prefetch"))
+                return layer_of(event);
+        }
+    }
+    return -1;
+}
+
+/* Whatever was in the slots before, after an update the next layer is in one, so that asking for it
+ * brings nothing; no update drives out what it has just brought. */
+static void assert_next_is_there(pair *p, int layer) {
+    const int next = next_of(p->trace, layer);
+    int64_t before, after, offloads;
+    if (next < 0 || next == layer)
+        return;
+    p->away.api->cache_moves(p->away.cache, &before, &offloads);
+    ck_assert_int_eq(p->away.api->cache_prefetch(p->away.cache, next, NULL), SC_OK);
+    p->away.api->cache_moves(p->away.cache, &after, &offloads);
+    ck_assert_msg(before == after, "%s: layer %d was not brought with layer %d", p->what, next,
+                  layer);
+}
+
 static void update_layer(pair *p, int layer, int row, int tokens) {
     static float keys[FLOATS], values[FLOATS], inputs[FLOATS];
     fill(keys, FLOATS);
     fill(values, FLOATS);
     fill(inputs, FLOATS);
+    const int accepted = p->accepted;
     if (row < 0)
         BOTH(p, s->api->cache_update(s->cache, layer, keys, values, tokens, &err));
     else
         BOTH(p, s->api->cache_update_row(s->cache, layer, row, keys, values, tokens, &err));
+    if (p->accepted > accepted)
+        assert_next_is_there(p, layer);
     if (p->plain.api->states && row < 0)
         BOTH(p, s->api->cache_update_conv(s->cache, layer, 0, inputs, tokens, NULL, NULL, &err));
     else if (p->plain.api->states)
@@ -395,7 +431,8 @@ static int entries(const char *folder) {
 
 /* host: NULL, or the folder of the file that plays the host. */
 static void compare(int i, const char *host, uint64_t seed) {
-    pair p = { .plain = begin(cast_case(i, 0), NULL),
+    pair p = { .trace = case_of(i),
+               .plain = begin(cast_case(i, 0), NULL),
                .away = begin(cast_case(i, 1), host),
                .random = seed * 0x9E3779B97F4A7C15u | 1 };
     for (int step = 0; step < STEPS; step++) {
