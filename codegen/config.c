@@ -304,6 +304,7 @@ static void find_family(sc_reader *r, const cJSON *outer, bool generic) {
         c->family = inner_family(r, type->valuestring);
     if (!c->family && generic) {
         c->family = sc_family_generic();
+        c->generic = true;
         sc_read_note(r, sc_pool_printf(r->pool,
                                        "model_type: %s is unknown; what all families share is read",
                                        sc_read_quote(r, type)));
@@ -368,7 +369,7 @@ int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJ
         read_family(&r);
     if (!r.rc)
         read_dtype(&r);
-    if (!r.rc && c->family == sc_family_generic())
+    if (!r.rc && c->generic)
         note_assumptions(&r);
     if (!r.rc && c->family->build)
         read_model(&r, generation);

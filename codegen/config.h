@@ -76,6 +76,7 @@ typedef struct {
     int64_t num_attention_heads, num_key_value_heads, head_dim;
     int64_t max_position_embeddings; /* 0: the class has no such key */
     int64_t sliding_window;          /* 0: null, no window */
+    bool generic;                    /* read by the keys that all families share */
     bool listed;                     /* layer_types is in the file */
     bool shares;                     /* a layer reads another's keys and values */
     sc_layer_config *layer;          /* [num_hidden_layers] */

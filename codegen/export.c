@@ -243,6 +243,7 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     cJSON_AddNumberToObject(options, "rewind", (double)plan->options.rewind);
     cJSON_AddBoolToObject(options, "offloading", plan->options.offloading);
     cJSON_AddBoolToObject(options, "offload_only_non_sliding", !plan->options.offload_sliding);
+    cJSON_AddBoolToObject(options, "generic", plan->config->generic);
     cJSON_AddStringToObject(options, "only", plan->graph ? "" : "cache");
     cJSON_AddStringToObject(options, "dtype", sc_dtype_name(plan->options.dtype));
     cJSON_AddStringToObject(options, "kv_dtype", sc_dtype_name(plan->options.kv_dtype));
@@ -326,6 +327,7 @@ int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char
         options->arch = text[2];
         options->kv_dtype = text[3];
         options->only_cache = *text[4];
+        options->generic = cJSON_IsTrue(sc_json_get(o, "generic"));
         options->offloading = cJSON_IsTrue(sc_json_get(o, "offloading"));
         options->offload_sliding = cJSON_IsFalse(sc_json_get(o, "offload_only_non_sliding"));
     }

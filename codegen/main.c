@@ -42,6 +42,7 @@ static const char help[] =
     "     --top-p P  --min-p P  --repetition-penalty R  --seed S  --prefill-chunk N[,N]  --threads "
     "N\n"
     "     --dump FILE.safetensors  --session FILE  --check  --no-display-prompt\n"
+    "     --offload-to DIR\n"
     "bench: --bench PROMPT,NEW,RUNS (512,64,3)  --threads N\n"
     "\n"
     "Exit codes: 0 done, 1 a check said no, 2 usage, 3 bad input, 4 environment.\n";

@@ -31,6 +31,7 @@ static int run_option(const char *word) {
                                           "--seed",
                                           "--prefill-chunk",
                                           "--threads",
+                                          "--offload-to",
                                           "--dump",
                                           "--session" };
     static const char *const bare[] = { "--ignore-eos", "--check", "--no-display-prompt" };
@@ -135,6 +136,9 @@ int sc_cli_read(sc_cli *cli, sc_pool *pool, int argc, char **argv, sc_error *err
         if (rc)
             return rc;
     }
+    if (cli->export.only_cache && strcmp(cli->command, "plan") && strcmp(cli->command, "export"))
+        return sc_fail(err, SC_EUSAGE, "%s: --only cache: there is no forward pass to %s",
+                       cli->command, cli->command);
     if (!cli->models)
         return sc_fail(err, SC_EUSAGE,
                        "%s: which model? (an HF folder, its config.json or a GGUF file)",

@@ -86,12 +86,35 @@ typedef struct {
     void (*progress)(uint64_t, uint64_t);
     float *rows;        /* [panel, widest row] */
     unsigned char *out; /* one packed panel */
+    unsigned char *block;
 } packer;
+
+/* What is written at once. Large and aligned, so that the page cache holds the file in large
+ * folios: decoding from a file written panel by panel is 5 to 12 % slower. */
+enum { BLOCK = 4 << 20 };
+
+static int flush(packer *p, sc_error *err) {
+    const size_t filled = (size_t)((p->at - 1) % BLOCK + 1);
+    return sc_file_put(p->fd, p->block, filled, p->path, err);
+}
+
+static int put_unsummed(packer *p, const unsigned char *bytes, size_t size, sc_error *err) {
+    while (size) {
+        const size_t at = (size_t)(p->at % BLOCK), n = size < BLOCK - at ? size : BLOCK - at;
+        memcpy(p->block + at, bytes, n);
+        p->at += n;
+        bytes += n;
+        size -= n;
+        const int rc = p->at % BLOCK ? SC_OK : flush(p, err);
+        if (rc)
+            return rc;
+    }
+    return SC_OK;
+}
 
 static int put(packer *p, const void *bytes, size_t size, sc_error *err) {
     sc_checksum_add(&p->sum, bytes, size);
-    p->at += size;
-    return sc_file_put(p->fd, bytes, size, p->path, err);
+    return put_unsummed(p, bytes, size, err);
 }
 
 static int pad_to(packer *p, uint64_t offset, sc_error *err) {
@@ -201,7 +224,9 @@ static int pack_all(packer *k, sc_error *err) {
             rc = p->kind == SC_PACK_ROWS || p->kind == SC_PACK_FLOATS ? pack_rows(k, p, err)
                                                                       : pack_panels(k, p, err);
     }
-    return rc ? rc : pad_to(k, k->plan->weights_bytes, err);
+    if (!rc)
+        rc = pad_to(k, k->plan->weights_bytes, err);
+    return rc || k->at % BLOCK == 0 ? rc : flush(k, err);
 }
 
 /* The digest of the finished file, read back: its header came last. */
@@ -244,14 +269,16 @@ int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensor
     k.out = calloc(room, sizeof(float));
     sc_weights_header header;
     memset(&header, 0, sizeof header);
-    int rc = k.rows && k.out ? sc_file_put(fd, &header, sizeof header, path, err)
-                             : sc_oom(err, "packing");
-    k.at = sizeof header;
+    k.block = malloc(BLOCK);
+    int rc = k.rows && k.out && k.block
+                 ? put_unsummed(&k, (const unsigned char *)&header, sizeof header, err)
+                 : sc_oom(err, "packing");
     sc_checksum_begin(&k.sum);
     if (!rc)
         rc = pack_all(&k, err);
     free(k.rows);
     free(k.out);
+    free(k.block);
     if (rc)
         return rc;
     memcpy(header.magic, SC_WEIGHTS_MAGIC, sizeof header.magic);

@@ -26,7 +26,8 @@ typedef struct {
     int source;             /* the layer whose keys and values it reads, -1: none */
 } sc_casting_layer;
 
-/* [batch, channels, columns] of dtype; a recurrent state has its elements as columns of one channel. */
+/* [batch, channels, columns] of dtype; a recurrent state has its elements as columns of one
+ * channel. */
 typedef struct {
     int layer, index;
     const char *name; /* "conv_state", "recurrent_state" */
@@ -63,7 +64,8 @@ typedef struct {
     int (*cache_reset_row)(sc_cache *, int, sc_error *);
     int (*cache_copy_row)(sc_cache *, int, int, sc_error *);
     /* NULL where no layer has such states. */
-    int (*cache_update_conv)(sc_cache *, int, int, const void *, int, void *, int64_t *, sc_error *);
+    int (*cache_update_conv)(sc_cache *, int, int, const void *, int, void *, int64_t *,
+                             sc_error *);
     int (*cache_update_conv_row)(sc_cache *, int, int, int, const void *, int, void *, int64_t *,
                                  sc_error *);
     int (*cache_update_recurrent)(sc_cache *, int, int, const void *, sc_error *);

@@ -32,7 +32,7 @@ struct sc_dump {
 static const struct {
     const char *name;
     size_t element;
-} dtypes[] = { { "F32", 4 }, { "I32", 4 }, { "BF16", 2 } };
+} dtypes[] = { { "F32", 4 }, { "I32", 4 }, { "BF16", 2 }, { "F16", 2 } };
 
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
@@ -104,8 +104,8 @@ int sc_dump_add(sc_dump *dump, const char *name, const char *dtype, int rank, co
         if (strcmp(dtype, dtypes[i].name) == 0)
             t.dtype = dtypes[i].name, t.element = dtypes[i].element;
     if (!t.dtype)
-        return sc_fail(failure, SC_EUSAGE, "%s: %s: \"%s\" is none of F32, I32, BF16", dump->path,
-                       name, dtype);
+        return sc_fail(failure, SC_EUSAGE, "%s: %s: \"%s\" is none of F32, I32, BF16, F16",
+                       dump->path, name, dtype);
     if (rank < 0 || rank > SC_DUMP_RANK_MAX)
         return sc_fail(failure, SC_EUSAGE, "%s: %s: rank %d is not in 0..%d", dump->path, name,
                        rank, SC_DUMP_RANK_MAX);

@@ -26,8 +26,9 @@ typedef struct sc_dump sc_dump;
 int sc_dump_begin(sc_dump **out, const char *path);
 
 /*
- * dtype "F32", "I32" or "BF16"; rank 0..8 (0: one element, shape may be NULL). SC_EUSAGE: another
- * dtype or rank, a negative or overflowing shape, a name twice or unprintable; SC_EENV: no memory.
+ * dtype "F32", "I32", "BF16" or "F16"; rank 0..8 (0: one element, shape may be NULL). SC_EUSAGE:
+ * another dtype or rank, a negative or overflowing shape, a name twice or unprintable; SC_EENV: no
+ * memory.
  */
 int sc_dump_add(sc_dump *dump, const char *name, const char *dtype, int rank, const int64_t *shape,
                 const void *data);

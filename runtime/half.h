@@ -22,7 +22,8 @@ static inline float sc_from_bf16(uint16_t half) {
     return x;
 }
 
-/* Subnormal halves are whole multiples of 2^-24, and floats of 1.5 * 2^-1 have that as their last bit. */
+/* Subnormal halves are whole multiples of 2^-24, and floats of 1.5 * 2^-1 have that as their last
+ * bit. */
 static inline uint16_t sc_to_f16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);

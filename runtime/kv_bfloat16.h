@@ -1,4 +1,5 @@
-/* kv_bfloat16.h - how the cache keeps a row: as bfloat16, which is what callers pass. See kv_float32.h. */
+/* kv_bfloat16.h - how the cache keeps a row: as bfloat16, which is what callers pass. See
+ * kv_float32.h. */
 #ifndef SC_KV_H
 #define SC_KV_H
 

@@ -1,9 +1,10 @@
 /*
- * kv_fp8_e4m3.h - how the cache keeps a row (one head of one token): its float32 scale, then fp8 with
- * 4 bits of exponent and 3 of mantissa; callers pass float32. See kv_float32.h.
+ * kv_fp8_e4m3.h - how the cache keeps a row (one head of one token): its float32 scale, then fp8
+ * with 4 bits of exponent and 3 of mantissa; callers pass float32. See kv_float32.h.
  *
  * x[i] = scale * q[i], scale = max |x| / 448: an element is off by at most 2^-4 of itself, and by
- * scale * 2^-10 below scale * 2^-6. Source: Micikevicius et al. 2022, "FP8 formats for deep learning".
+ * scale * 2^-10 below scale * 2^-6. A row whose scale is below FLT_MIN is kept as zeros. Source:
+ * Micikevicius et al. 2022, "FP8 formats for deep learning".
  */
 #ifndef SC_KV_H
 #define SC_KV_H

@@ -3,7 +3,8 @@
  * scale; callers pass float32. See kv_float32.h.
  *
  * x[i] = scale * q[i], scale = max |x| / 127: an element is off by at most scale / 2, and by what
- * the scale loses as float16 (2^-11 of the element). Source: ggml's block_q8_0.
+ * the scale loses as float16: 2^-11 of the element, or 127 * 2^-25 where the scale is below 2^-14.
+ * A block above 127 * 65504 is cut off there. Source: ggml's block_q8_0.
  */
 #ifndef SC_KV_H
 #define SC_KV_H
@@ -28,7 +29,8 @@ static inline void kv_put(kv *restrict to, const kv_value *restrict from, int64_
         const float scale = sc_from_f16(half), inverse = scale > 0 ? 1 / scale : 0;
         memcpy(to, &half, sizeof half);
         for (int i = 0; i < KV_BLOCK; i++)
-            to[2 + i] = (unsigned char)(signed char)fmaxf(-127, fminf(127, rintf(from[i] * inverse)));
+            to[2 + i] =
+                (unsigned char)(signed char)fmaxf(-127, fminf(127, rintf(from[i] * inverse)));
     }
 }
 

@@ -16,9 +16,9 @@
 
 #define API __attribute__((visibility("default")))
 
-/* Layer by layer: where its keys and values lie in {{#offloading}}its arena{{/offloading}}{{^offloading}}the arena{{/offloading}}, of which shape they are (-1: it keeps
- * none), the layer whose keys and values it reads (-1: it reads none){{#offloading}}, the first of its two
- * slots (-1: it is resident){{/offloading}}. */
+/* Layer by layer: where its keys and values lie in {{#offloading}}its arena{{/offloading}}{{^offloading}}the arena{{/offloading}}, of which shape
+ * they are (-1: it keeps none), the layer whose keys and values it reads (-1: it reads none){{#offloading}},
+ * the first of its two slots (-1: it is resident){{/offloading}}. */
 const layer_place {{name}}_place[LAYERS] = {
 {{#places}}
     { {{keys_offset}}, {{values_offset}}, {{shape}}, {{source}}{{#offloading}}, {{first_slot}}{{/offloading}} }, /* {{layer}}: {{layer_type}} */
@@ -37,8 +37,8 @@ typedef struct {
 static const shape_info shapes[] = {
 {{#shapes}}
     { SHAPE{{id}}_KV_HEADS, SHAPE{{id}}_SLOTS, SHAPE{{id}}_LENGTH, SHAPE{{id}}_KEY, SHAPE{{id}}_VALUE,
-      SHAPE{{id}}_DIM, SHAPE{{id}}_V_DIM, SHAPE{{id}}_EVICTED, {{capacity}}, {{ring_flag}}, {{rewind}},
-      {{name}}_put{{id}} },
+      SHAPE{{id}}_DIM, SHAPE{{id}}_V_DIM, SHAPE{{id}}_EVICTED, {{capacity}}, {{ring_flag}},
+      {{rewind}}, {{name}}_put{{id}} },
 {{/shapes}}
 {{^shapes}}
     { .kv_heads = 0 }, /* no layer keeps keys and values */
@@ -59,7 +59,8 @@ static const struct {
 enum { BUFFERS = sizeof buffers / sizeof *buffers };
 
 static unsigned char *buffer_of(const {{name}}_cache *cache, int i) {
-    return {{#offloading}}(buffers[i].host ? cache->host : cache->arena){{/offloading}}{{^offloading}}cache->arena{{/offloading}} + buffers[i].offset;
+    return {{#offloading}}(buffers[i].host ? cache->host : cache->arena) {{/offloading}}{{^offloading}}cache->arena{{/offloading}} +
+           buffers[i].offset;
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -72,33 +73,35 @@ static const shape_info *shape_of(int layer) { return &shapes[{{name}}_place[lay
 /* Token t goes to slot (seen + t) % SLOTS, over the oldest one; what this drives out although the
  * first of the new tokens still sees it is kept aside, oldest first. */
 static void ring{{id}}_put(kv *restrict slots, kv *restrict evicted, const kv_value *restrict rows,
-                     int64_t seen, int64_t tokens, int64_t dim) {
+                         int64_t seen, int64_t tokens, int64_t dim) {
     const int64_t units = kv_units(dim), first = most(0, seen - SHAPE{{id}}_LENGTH + 1);
     for (int64_t pos = seen; pos < seen + tokens; pos++) {
         kv *slot = slots + pos % SHAPE{{id}}_SLOTS * units;
         if (pos - SHAPE{{id}}_SLOTS >= first)
-            memcpy(evicted + (pos - SHAPE{{id}}_SLOTS - first) * units, slot, (size_t)units * sizeof *slot);
+            memcpy(evicted + (pos - SHAPE{{id}}_SLOTS - first) * units, slot,
+                   (size_t)units * sizeof *slot);
         kv_put(slot, rows + (pos - seen) * dim, dim);
     }
 }
 
 void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int row, int head, const kv_value *keys,
-          const kv_value *values, int64_t tokens) {
+                    const kv_value *values, int64_t tokens) {
     const int64_t at = row * SHAPE{{id}}_KV_HEADS + head, seen = cache->seen[layer][row];
     ring{{id}}_put(keys_of(cache, layer) + at * SHAPE{{id}}_SLOTS * SHAPE{{id}}_KEY,
-             cache->evicted_keys[{{id}}] + at * SHAPE{{id}}_EVICTED * SHAPE{{id}}_KEY, keys, seen, tokens,
-             SHAPE{{id}}_DIM);
+                 cache->evicted_keys[{{id}}] + at * SHAPE{{id}}_EVICTED * SHAPE{{id}}_KEY, keys, seen,
+                 tokens, SHAPE{{id}}_DIM);
     ring{{id}}_put(values_of(cache, layer) + at * SHAPE{{id}}_SLOTS * SHAPE{{id}}_VALUE,
-             cache->evicted_values[{{id}}] + at * SHAPE{{id}}_EVICTED * SHAPE{{id}}_VALUE, values, seen,
-             tokens, SHAPE{{id}}_V_DIM);
+                 cache->evicted_values[{{id}}] + at * SHAPE{{id}}_EVICTED * SHAPE{{id}}_VALUE, values,
+                 seen, tokens, SHAPE{{id}}_V_DIM);
 }
 
 {{/ring}}
 {{^ring}}
 /* Token t goes to slot seen + t. */
 void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int row, int head, const kv_value *keys,
-          const kv_value *values, int64_t tokens) {
-    const int64_t slot = (row * SHAPE{{id}}_KV_HEADS + head) * (int64_t)SHAPE{{id}}_SLOTS + cache->seen[layer][row];
+                    const kv_value *values, int64_t tokens) {
+    const int64_t slot =
+        (row * SHAPE{{id}}_KV_HEADS + head) * (int64_t)SHAPE{{id}}_SLOTS + cache->seen[layer][row];
     kv *key = keys_of(cache, layer) + slot * SHAPE{{id}}_KEY;
     kv *value = values_of(cache, layer) + slot * SHAPE{{id}}_VALUE;
     for (int64_t t = 0; t < tokens; t++) {
@@ -140,7 +143,8 @@ static int map_host({{name}}_cache *cache, const char *folder, sc_error *err) {
     if (fd >= 0)
         close(fd);
     if (host == MAP_FAILED)
-        return sc_fail(err, SC_EENV, "{{name}}: cache: no memory for %zu bytes on the host", HOST_BYTES);
+        return sc_fail(err, SC_EENV, "{{name}}: cache: no memory for %zu bytes on the host",
+                       HOST_BYTES);
     cache->host = host;
     return SC_OK;
 }
@@ -149,10 +153,14 @@ static int map_host({{name}}_cache *cache, const char *folder, sc_error *err) {
 static int create({{name}}_cache **cache, {{#offloading}}const char *folder, {{/offloading}}sc_error *err) {
     size_t bytes = sizeof({{name}}_cache) + 64 + ARENA_BYTES;
     for (int i = 0; i < CACHE_SHAPES; i++)
-        bytes += sizeof(kv) * (size_t)(BATCH * shapes[i].kv_heads * shapes[i].evicted * (shapes[i].key + shapes[i].value));
+        bytes += sizeof(kv) * (size_t)(BATCH * shapes[i].kv_heads * shapes[i].evicted *
+                                       (shapes[i].key + shapes[i].value));
     {{name}}_cache *c = calloc(1, bytes);
     if (!c)
-        return sc_fail(err, SC_EENV, "{{name}}: cache: no memory for %zu bytes (a smaller --max-cache-len or --batch-size)", bytes);
+        return sc_fail(
+            err, SC_EENV,
+            "{{name}}: cache: no memory for %zu bytes (a smaller --max-cache-len or --batch-size)",
+            bytes);
     c->arena = (unsigned char *)(((uintptr_t)(c + 1) + 63) & ~(uintptr_t)63);
     kv *at = (kv *)(void *)(c->arena + (ARENA_BYTES + sizeof(kv) - 1) / sizeof(kv) * sizeof(kv));
     for (int i = 0; i < CACHE_SHAPES; i++) {
@@ -213,8 +221,10 @@ static int check_kv(int layer, sc_error *err) {
     if (rc || {{name}}_place[layer].shape >= 0)
         return rc;
     if ({{name}}_place[layer].source >= 0)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d keeps no keys and values, it reads those of layer %d",
-                       layer, {{name}}_place[layer].source);
+        return sc_fail(
+            err, SC_EUSAGE,
+            "{{name}}: cache: layer %d keeps no keys and values, it reads those of layer %d", layer,
+            {{name}}_place[layer].source);
     return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d keeps no keys and values", layer);
 }
 
@@ -231,7 +241,9 @@ API int {{name}}_cache_pad({{name}}_cache *cache, const int64_t *padding, sc_err
     for (int layer = 0; layer < LAYERS; layer++)
         for (int row = 0; row < BATCH; row++)
             if (cache->seen[layer][row])
-                return sc_fail(err, SC_ESTATE, "{{name}}: cache: padding is set before the first update; layer %d has %lld tokens (reset first)",
+                return sc_fail(err, SC_ESTATE,
+                               "{{name}}: cache: padding is set before the first update; layer %d "
+                               "has %lld tokens (reset first)",
                                layer, (long long)cache->seen[layer][row]);
     for (int row = 0; row < BATCH; row++)
         if (padding[row] < 0 || padding[row] >= MAX_CACHE_LEN)
@@ -241,12 +253,16 @@ API int {{name}}_cache_pad({{name}}_cache *cache, const int64_t *padding, sc_err
     return SC_OK;
 }
 
-int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens, sc_error *err) {
+int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens,
+                      sc_error *err) {
     const int64_t capacity = shape_of(layer)->capacity, seen = cache->seen[layer][row];
     if (tokens <= capacity - seen)
         return SC_OK;
-    return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: %lld tokens at position %lld, room for %lld (max_cache_len is %d)",
-                   layer, (long long)tokens, (long long)seen, (long long)(capacity - seen), MAX_CACHE_LEN);
+    return sc_fail(err, SC_EFULL,
+                   "{{name}}: cache: layer %d: %lld tokens at position %lld, room for %lld "
+                   "(max_cache_len is %d)",
+                   layer, (long long)tokens, (long long)seen, (long long)(capacity - seen),
+                   MAX_CACHE_LEN);
 }
 
 {{> cache/offload.c}}
@@ -258,21 +274,25 @@ static int update_rows({{name}}_cache *cache, int layer, int from, int to, const
         return rc;
     const shape_info *shape = shape_of(layer);
     if (tokens < 1)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer, tokens);
+        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
+                       tokens);
     for (int row = from; row < to && !rc; row++)
         rc = {{name}}_cache_room(cache, layer, row, tokens, err);
     if (rc)
         return rc;
     if (tokens > MAX_CACHE_LEN)
-        return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: %d tokens in one update, at most %d (max_cache_len)",
-                       layer, tokens, MAX_CACHE_LEN);
+        return sc_fail(
+            err, SC_EFULL,
+            "{{name}}: cache: layer %d: %d tokens in one update, at most %d (max_cache_len)", layer,
+            tokens, MAX_CACHE_LEN);
 {{#offloading}}
     {{name}}_cache_begin(cache, layer);
 {{/offloading}}
     for (int row = from; row < to; row++) {
         for (int head = 0; head < shape->kv_heads; head++) {
             const int64_t at = ((row - from) * shape->kv_heads + head) * tokens;
-            shape->put(cache, layer, row, head, keys + at * shape->dim, values + at * shape->v_dim, tokens);
+            shape->put(cache, layer, row, head, keys + at * shape->dim, values + at * shape->v_dim,
+                       tokens);
         }
 {{#offloading}}
         write_back(cache, layer, row, tokens);
@@ -295,12 +315,12 @@ void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t t
 }
 
 API int {{name}}_cache_update({{name}}_cache *cache, int layer, const void *keys, const void *values,
-                          int tokens, sc_error *err) {
+                            int tokens, sc_error *err) {
     return update_rows(cache, layer, 0, BATCH, keys, values, tokens, err);
 }
 
 API int {{name}}_cache_update_row({{name}}_cache *cache, int layer, int row, const void *keys,
-                              const void *values, int tokens, sc_error *err) {
+                                const void *values, int tokens, sc_error *err) {
     const int rc = check_row(row, err);
     return rc ? rc : update_rows(cache, layer, row, row + 1, keys, values, tokens, err);
 }
@@ -315,18 +335,20 @@ static void gather(kv_value *out, const kv *slots, const kv *evicted, int64_t fr
         if (pos >= seen || (pos >= stored && pos < kept))
             memset(out + i * dim, 0, (size_t)dim * sizeof *out);
         else
-            kv_get(out + i * dim, pos < stored ? evicted + i * units : slots + pos % count * units, dim);
+            kv_get(out + i * dim, pos < stored ? evicted + i * units : slots + pos % count * units,
+                   dim);
     }
 }
 
-static void gather_row(const {{name}}_cache *cache, int layer, int row, kv_value *keys, kv_value *values,
-                       int64_t from, int64_t length) {
+static void gather_row(const {{name}}_cache *cache, int layer, int row, kv_value *keys,
+                       kv_value *values, int64_t from, int64_t length) {
     const shape_info *shape = shape_of(layer);
     const int id = {{name}}_place[layer].shape;
     const int64_t seen = cache->seen[layer][row], kept = cache->kept[layer][row];
     for (int64_t head = 0; head < shape->kv_heads; head++) {
         const int64_t at = row * shape->kv_heads + head;
-        gather(keys + head * length * shape->dim, keys_of(cache, layer) + at * shape->slots * shape->key,
+        gather(keys + head * length * shape->dim,
+               keys_of(cache, layer) + at * shape->slots * shape->key,
                cache->evicted_keys[id] + at * shape->evicted * shape->key, from, seen, kept,
                shape->slots, length, shape->dim);
         gather(values + head * length * shape->v_dim,
@@ -353,36 +375,45 @@ static int visible_rows(const {{name}}_cache *cache, int layer, int from, int to
         if (cache->before[layer][row] < 0)
             return sc_fail(err, SC_ESTATE, "{{name}}: cache: layer %d: no update to look at", layer);
         if (cache->before[layer][row] != before || cache->seen[layer][row] != seen)
-            return sc_fail(err, SC_ESTATE, "{{name}}: cache: layer %d: rows %d and %d have other lengths (ask row by row)", layer, from, row);
-        if (first < seen - shape->slots && cache->evicted_layer[{{name}}_place[layer].shape][row] != layer)
-            return sc_fail(err, SC_ESTATE, "{{name}}: cache: layer %d: a later update of another layer has taken the room for what its ring drove out (ask right after the update)", layer);
+            return sc_fail(
+                err, SC_ESTATE,
+                "{{name}}: cache: layer %d: rows %d and %d have other lengths (ask row by row)",
+                layer, from, row);
+        if (first < seen - shape->slots &&
+            cache->evicted_layer[{{name}}_place[layer].shape][row] != layer)
+            return sc_fail(err, SC_ESTATE,
+                           "{{name}}: cache: layer %d: a later update of another layer has taken the "
+                           "room for what its ring drove out (ask right after the update)",
+                           layer);
     }
     *kv_length = most(shape->length, seen - first);
     for (int row = from; row < to && keys && values; row++)
-        gather_row(cache, layer, row, keys + (row - from) * shape->kv_heads * *kv_length * shape->dim,
-                   values + (row - from) * shape->kv_heads * *kv_length * shape->v_dim, first, *kv_length);
+        gather_row(
+            cache, layer, row, keys + (row - from) * shape->kv_heads * *kv_length * shape->dim,
+            values + (row - from) * shape->kv_heads * *kv_length * shape->v_dim, first, *kv_length);
     return SC_OK;
 }
 
 API int {{name}}_cache_visible(const {{name}}_cache *cache, int layer, void *keys, void *values,
-                           int64_t *kv_length, sc_error *err) {
+                             int64_t *kv_length, sc_error *err) {
     return visible_rows(cache, layer, 0, BATCH, keys, values, kv_length, err);
 }
 
 API int {{name}}_cache_visible_row(const {{name}}_cache *cache, int layer, int row, void *keys,
-                               void *values, int64_t *kv_length, sc_error *err) {
+                                 void *values, int64_t *kv_length, sc_error *err) {
     const int rc = check_row(row, err);
     return rc ? rc : visible_rows(cache, layer, row, row + 1, keys, values, kv_length, err);
 }
 
 API int {{name}}_cache_read(const {{name}}_cache *cache, int layer, void *keys, void *values,
-                        sc_error *err) {
+                          sc_error *err) {
     const int rc = check_kv(layer, err);
     if (rc)
         return rc;
     const shape_info *shape = shape_of(layer);
     for (int row = 0; row < BATCH; row++)
-        gather_row(cache, layer, row, (kv_value *)keys + row * shape->kv_heads * shape->length * shape->dim,
+        gather_row(cache, layer, row,
+                   (kv_value *)keys + row * shape->kv_heads * shape->length * shape->dim,
                    (kv_value *)values + row * shape->kv_heads * shape->length * shape->v_dim,
                    most(0, cache->seen[layer][row] - shape->length), shape->length);
     return SC_OK;
@@ -404,7 +435,7 @@ API int64_t {{name}}_cache_seq_length(const {{name}}_cache *cache, int layer) {
 
 /* StaticSlidingWindowLayer.get_mask_sizes; a full layer always shows all its slots. */
 API int {{name}}_cache_mask_sizes_row(const {{name}}_cache *cache, int layer, int row, int query_length,
-                                  int64_t *kv_length, int64_t *kv_offset, sc_error *err) {
+                                    int64_t *kv_length, int64_t *kv_offset, sc_error *err) {
     int rc = check_kv(length_layer(layer), err);
     if (!rc)
         rc = check_row(row, err);
@@ -416,17 +447,22 @@ API int {{name}}_cache_mask_sizes_row(const {{name}}_cache *cache, int layer, in
     const shape_info *shape = shape_of(layer);
     const int64_t seen = cache->seen[layer][row];
     *kv_offset = shape->ring ? most(0, seen - shape->length + 1) : 0;
-    *kv_length = shape->ring ? most(shape->length, seen - *kv_offset + query_length) : shape->length;
+    *kv_length =
+        shape->ring ? most(shape->length, seen - *kv_offset + query_length) : shape->length;
     return SC_OK;
 }
 
 API int {{name}}_cache_mask_sizes(const {{name}}_cache *cache, int layer, int query_length,
-                              int64_t *kv_length, int64_t *kv_offset, sc_error *err) {
-    const int rc = {{name}}_cache_mask_sizes_row(cache, layer, 0, query_length, kv_length, kv_offset, err);
+                                int64_t *kv_length, int64_t *kv_offset, sc_error *err) {
+    const int rc =
+        {{name}}_cache_mask_sizes_row(cache, layer, 0, query_length, kv_length, kv_offset, err);
     layer = length_layer(layer);
     for (int row = 1; row < BATCH && !rc; row++)
         if (cache->seen[layer][row] != cache->seen[layer][0])
-            return sc_fail(err, SC_ESTATE, "{{name}}: cache: layer %d: rows 0 and %d have other lengths (ask row by row)", layer, row);
+            return sc_fail(
+                err, SC_ESTATE,
+                "{{name}}: cache: layer %d: rows 0 and %d have other lengths (ask row by row)", layer,
+                row);
     return rc;
 }
 
@@ -478,7 +514,8 @@ API int {{name}}_cache_reset({{name}}_cache *cache, sc_error *err) {
 }
 
 /* Can every row of the layer lose so many tokens? The count is below 0. */
-static int check_crop(const {{name}}_cache *cache, int layer, int64_t tokens_to_remove, sc_error *err) {
+static int check_crop(const {{name}}_cache *cache, int layer, int64_t tokens_to_remove,
+                      sc_error *err) {
     const shape_info *shape = shape_of(layer);
     for (int row = 0; row < BATCH; row++) {
         const int64_t seen = cache->seen[layer][row], left = seen + tokens_to_remove;
@@ -488,16 +525,21 @@ static int check_crop(const {{name}}_cache *cache, int layer, int64_t tokens_to_
         /* The next token sees length - 1 tokens before it; are they there? */
         const int there = most(0, left - shape->length + 1) >= cache->kept[layer][row];
         if (shape->ring && cache->kept[layer][row] && !(shape->rewind && there))
-            return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: cannot go back by %lld: its ring of %lld slots has seen %lld tokens",
-                           layer, -(long long)tokens_to_remove, (long long)shape->slots, (long long)seen);
+            return sc_fail(err, SC_EFULL,
+                           "{{name}}: cache: layer %d: cannot go back by %lld: its ring of %lld "
+                           "slots has seen %lld tokens",
+                           layer, -(long long)tokens_to_remove, (long long)shape->slots,
+                           (long long)seen);
     }
     return SC_OK;
 }
 
 API int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_error *err) {
     if (tokens_to_remove > 0)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: crop by %lld (give the tokens to remove as a count of 0 or below)",
-                       (long long)tokens_to_remove);
+        return sc_fail(
+            err, SC_EUSAGE,
+            "{{name}}: cache: crop by %lld (give the tokens to remove as a count of 0 or below)",
+            (long long)tokens_to_remove);
     if (!tokens_to_remove)
         return SC_OK;
     int rc = SC_OK;

@@ -54,8 +54,8 @@ int {{name}}_cache_update_row({{name}}_cache *cache, int layer, int row, const v
     {{name_pad}}                  const void *values, int tokens, sc_error *err);
 
 /* What the last update of the layer returned to attention, oldest first, [batch, kv_heads,
- * *kv_length, head_dim]; keys and values may both be NULL to ask for *kv_length. A layer that shares
- * sees what its source saw. SC_ESTATE: no update since create, reset, crop, reorder or load, one of
+ * *kv_length, head_dim]; keys and values may both be NULL to ask for *kv_length. A layer that
+ * shares sees what its source saw. SC_ESTATE: no update since create, reset, crop, reorder or load, one of
  * another layer of the same shape has taken the room for what a ring drove out, or the rows have
  * other lengths. */
 int {{name}}_cache_visible(const {{name}}_cache *cache, int layer, void *keys, void *values,
@@ -97,9 +97,9 @@ int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, sc_er
 int {{name}}_cache_copy_row({{name}}_cache *cache, int from, int to, sc_error *err);
 {{#has_states}}
 
-/* inputs [batch, channels, tokens]. visible (NULL: not wanted) gets [batch, channels, *columns]: the
- * columns kept so far and the new ones; of a first update the new ones, zeros before them to fill the
- * state. The last columns are kept. */
+/* inputs [batch, channels, tokens]. visible (NULL: not wanted) gets [batch, channels, *columns]:
+ * the columns kept so far and the new ones; of a first update the new ones, zeros before them to
+ * fill the state. The last columns are kept. */
 int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
     {{name_pad}}                   int tokens, void *visible, int64_t *columns, sc_error *err);
 int {{name}}_cache_update_conv_row({{name}}_cache *cache, int layer, int index, int row,
@@ -137,12 +137,13 @@ int {{name}}_cache_offload({{name}}_cache *cache, int layer, sc_error *err);
 int {{name}}_cache_prefetch({{name}}_cache *cache, int layer, sc_error *err);
 {{/offloading}}
 {{#offloading}}
-/* The same as create, with the offloaded layers in a file of folder (which has no name there, and is
- * gone with the cache): for a cache larger than memory. SC_EENV: no such file can be made. */
+/* The same as create, with the offloaded layers in a file of folder (NULL: in memory), which has
+ * no name there and is gone with the cache: for a cache larger than memory. SC_EENV: no such file
+ * can be made. */
 int {{name}}_cache_create_at({{name}}_cache **cache, const char *folder, sc_error *err);
 
-/* update and forward bring and send away layers by themselves. prefetch brings the layer, or the next
- * offloaded one behind it, to a device slot now; offload frees its slot. */
+/* update and forward bring and send away layers by themselves. prefetch brings the layer, or the
+ * next offloaded one behind it, to a device slot now; offload frees its slot. */
 int {{name}}_cache_offload({{name}}_cache *cache, int layer, sc_error *err);
 int {{name}}_cache_prefetch({{name}}_cache *cache, int layer, sc_error *err);
 
@@ -172,7 +173,8 @@ int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, const i
     {{name_pad}}               int n, float *logits, unsigned flags, sc_error *err);
 
 /* The same for some rows of the cache, each at its own length: rows [batch], all different; tokens
- * [batch, n], logits [batch, …] in that order. The other rows stay as they are. */
+ * [batch, n], logits [batch, …] in that order. The other rows stay as they are. SC_EUSAGE besides:
+ * no rows, one that the cache does not have, or one twice. */
 int {{name}}_model_forward_rows({{name}}_model *model, {{name}}_cache *cache, const int32_t *rows,
     {{name_pad}}                    int batch, const int32_t *tokens, int n, float *logits,
     {{name_pad}}                    unsigned flags, sc_error *err);

@@ -62,8 +62,8 @@ struct sc_cache {
     int64_t before[LAYERS][BATCH];  /* the same before its last update, -1: none to speak of */
     int64_t kept[LAYERS][BATCH];    /* the oldest position that a ring still has */
     int64_t padding[BATCH];
-    /* [batch, kv_heads, EVICTED]: rows that the last update of a ring drove out and its queries still
-     * see, oldest first; and whose these are, -1: nobody's. */
+    /* [batch, kv_heads, EVICTED]: rows that the last update of a ring drove out and its queries
+     * still see, oldest first; and whose these are, -1: nobody's. */
     kv *evicted_keys[CACHE_SHAPES + 1], *evicted_values[CACHE_SHAPES + 1];
     int evicted_layer[CACHE_SHAPES + 1][BATCH];
 {{#has_indexer}}
@@ -117,7 +117,8 @@ int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t
 void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t tokens);
 
 {{#shapes}}
-/* Keeps tokens of one head of one row: keys [tokens, {{head_dim}}], values [tokens, {{v_head_dim}}]; does not count them. */
+/* Keeps tokens of one head of one row: keys [tokens, {{head_dim}}], values [tokens, {{v_head_dim}}].
+ * The counters are the caller's. */
 void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int row, int head, const kv_value *keys,
           const kv_value *values, int64_t tokens);
 

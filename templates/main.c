@@ -35,9 +35,9 @@ static const int64_t kv_shape[LAYERS][4] = {
 typedef struct {
     const char *text[BATCH];
     int texts;
-    const char *token_ids, *dump, *folder, *session;
+    const char *token_ids, *dump, *folder, *session{{#offloading}}, *offload_to{{/offloading}};
     long max_new_tokens, bench_prefill, bench_decode, bench_repeats;
-    bool ignore_eos, quiet, no_prompt;
+    bool ignore_eos, no_prompt;
     int *chunk; /* sizes of prefill's pieces, the last one repeats */
     int chunks;
     sc_sampling sampling;
@@ -109,6 +109,9 @@ static const char help[] =
     "  --prefill-chunk N[,N…]  cut the prompt; the last size repeats\n"
     "  --threads N           default: all cores\n"
     "  --session FILE        begin with the saved cache, save it at the end\n"
+{{#offloading}}
+    "  --offload-to DIR      keep the offloaded layers in a file there, not in memory\n"
+{{/offloading}}
     "  --dump FILE           token ids, logits and cache as safetensors\n"
     "  --check               verify the checksum of the weights first\n"
     "  --no-display-prompt   write the new text only\n"
@@ -125,8 +128,6 @@ static int read_option(arguments *a, const char *option, const char *value, int 
         a->ignore_eos = true;
     else if (!strcmp(option, "--check"))
         a->options.check = true;
-    else if (!strcmp(option, "--quiet"))
-        a->quiet = true;
     else if (!strcmp(option, "--no-display-prompt"))
         a->no_prompt = true;
     else if (!value)
@@ -143,6 +144,13 @@ static int read_option(arguments *a, const char *option, const char *value, int 
             a->dump = value;
         else if (!strcmp(option, "--session"))
             a->session = value;
+        else if (!strcmp(option, "--offload-to"))
+{{#offloading}}
+            a->offload_to = value;
+{{/offloading}}
+{{^offloading}}
+            return usage(err, option, value, "wants a casting exported with --offloading");
+{{/offloading}}
         else if (!strcmp(option, "--folder"))
             a->folder = value;
         else if (!strcmp(option, "--max-new-tokens"))
@@ -569,7 +577,7 @@ static int run(const arguments *a, sc_error *err) {
     if (!rc)
         rc = {{name}}_model_open(&s.model, path, &a->options, err);
     if (!rc)
-        rc = {{name}}_cache_create(&s.cache, err);
+        rc = {{#offloading}}{{name}}_cache_create_at(&s.cache, a->offload_to, err){{/offloading}}{{^offloading}}{{name}}_cache_create(&s.cache, err){{/offloading}};
     if (!rc && a->texts) {
         rc = path_of(path, a, "{{name}}.tokenizer", err);
         if (!rc)

@@ -409,6 +409,8 @@ static int check_call(const {{name}}_cache *cache, const int32_t *rows, int batc
                       const int32_t *tokens, int n, sc_error *err) {
     if (n < 1)
         return sc_fail(err, SC_EUSAGE, "{{name}}: forward of %d tokens", n);
+    if (batch < 1)
+        return sc_fail(err, SC_EUSAGE, "{{name}}: forward of %d rows", batch);
     bool taken[BATCH] = { false };
     for (int b = 0; b < batch; b++) {
         const int row = rows[b];

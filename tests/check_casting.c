@@ -251,6 +251,42 @@ START_TEST(the_bundled_model_writes_what_the_reference_writes) {
 }
 END_TEST
 
+#define SESSION                                                                                    \
+    "$SLIPCAST run examples/austen --token-ids %s --max-new-tokens %d --ignore-eos "               \
+    "--session build/test-castings/session"
+
+/* A session: the reference's 80 tokens in two processes; the last token of the first one was never
+ * fed, so the second one begins with it. */
+START_TEST(a_session_goes_on_where_it_ended) {
+    enum { FIRST = 30, ALL = 80 };
+    char ids[4096], first[4096], second[4096], last[16];
+    sc_error err = { 0 };
+    cJSON *json;
+    ck_assert_msg(!sc_json_read(&json, "tests/reference/austen/expected.json", 1 << 24, &err), "%s",
+                  err.message);
+    const cJSON *one = sc_json_get(sc_json_get(json, "cases"), "truth");
+    cJSON *tokens = cJSON_Duplicate(sc_json_get(one, "tokens"), true), *tail = cJSON_CreateArray();
+    ck_assert(tokens && tail && cJSON_GetArraySize(tokens) == ALL);
+    for (int i = FIRST; i < ALL; i++)
+        cJSON_AddItemToArray(tail, cJSON_DetachItemFromArray(tokens, FIRST));
+    snprintf(last, sizeof last, "%d", cJSON_GetArrayItem(tokens, FIRST - 1)->valueint);
+    list_text(ids, sc_json_get(one, "prompt"));
+    list_text(first, tokens);
+    list_text(second, tail);
+    char *printed;
+    ck_assert_int_eq(run(NULL, NULL, "rm -f build/test-castings/session"), 0);
+    ck_assert_int_eq(run(&printed, NULL, SESSION, ids, FIRST), 0);
+    ck_assert_str_eq(printed, strcat(first, "\n"));
+    free(printed);
+    ck_assert_int_eq(run(&printed, NULL, SESSION, last, ALL - FIRST), 0);
+    ck_assert_str_eq(printed, strcat(second, "\n"));
+    free(printed);
+    cJSON_Delete(tokens);
+    cJSON_Delete(tail);
+    cJSON_Delete(json);
+}
+END_TEST
+
 Suite *casting_suite(void) {
     Suite *suite = suite_create("casting");
     TCase *tests = tcase_create("end to end");
@@ -261,6 +297,7 @@ Suite *casting_suite(void) {
                         2 * (int)(sizeof cuts / sizeof *cuts));
     tcase_add_loop_test(tests, a_row_of_a_batch_equals_the_row_alone, 0, 2);
     tcase_add_loop_test(tests, the_bundled_model_writes_what_the_reference_writes, 0, 3);
+    tcase_add_test(tests, a_session_goes_on_where_it_ended);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -72,6 +72,11 @@ static const struct {
     { CONFIGS "deepseek-v3.2", "", false, { 0 } },
     { CONFIGS "qwen3-next-80b-a3b", "", false, { 0 } },
     { CONFIGS "mamba-codestral-7b", "", false, { 0 } },
+    { CONFIGS "glm-5", "", false, { 0 } },
+    { "examples/austen",
+      "--offloading --no-offload-only-non-sliding --kv-dtype q8_0",
+      true,
+      { .offloading = true, .offload_sliding = true, .kv_dtype = "q8_0" } },
 };
 enum { PAGES = sizeof page_table / sizeof *page_table };
 

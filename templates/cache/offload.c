@@ -31,17 +31,21 @@ static const int next_offloaded[LAYERS] = {
 };
 
 /* Copies the used slots of every row; from and to begin with the layer's keys. */
-static void copy_used(const {{name}}_cache *cache, int layer, unsigned char *to, const unsigned char *from) {
+static void copy_used(const {{name}}_cache *cache, int layer, unsigned char *to,
+                      const unsigned char *from) {
     const shape_info *shape = shape_of(layer);
     const size_t key = (size_t)(shape->slots * shape->key) * sizeof(kv);
     const size_t value = (size_t)(shape->slots * shape->value) * sizeof(kv);
     const size_t keys = (size_t)(BATCH * shape->kv_heads) * key;
     for (int row = 0; row < BATCH; row++) {
         const int64_t seen = cache->seen[layer][row];
-        const size_t used = (size_t)(cache->kept[layer][row] ? shape->slots : least(seen, shape->slots));
-        for (size_t at = (size_t)(row * shape->kv_heads); at < (size_t)((row + 1) * shape->kv_heads); at++) {
+        const size_t used =
+            (size_t)(cache->kept[layer][row] ? shape->slots : least(seen, shape->slots));
+        for (size_t at = (size_t)(row * shape->kv_heads);
+             at < (size_t)((row + 1) * shape->kv_heads); at++) {
             memcpy(to + at * key, from + at * key, used * (size_t)shape->key * sizeof(kv));
-            memcpy(to + keys + at * value, from + keys + at * value, used * (size_t)shape->value * sizeof(kv));
+            memcpy(to + keys + at * value, from + keys + at * value,
+                   used * (size_t)shape->value * sizeof(kv));
         }
     }
 }
@@ -62,8 +66,8 @@ static void release_all({{name}}_cache *cache) {
         release(cache, layer);
 }
 
-/* Brings a layer to a slot of its shape, not to the one that holds the busy layer. What is in a slot
- * between two updates is at home too, so nothing is lost. */
+/* Brings a layer to a slot of its shape, not to the one that holds the busy layer. What is in a
+ * slot between two updates is at home too, so nothing is lost. */
 static void fetch({{name}}_cache *cache, int layer, int busy) {
     if (cache->slot_of[layer] >= 0)
         return;
@@ -93,21 +97,23 @@ static void write_back({{name}}_cache *cache, int layer, int row, int64_t tokens
     const int64_t end = cache->seen[layer][row] + tokens;
     for (int64_t pos = most(cache->seen[layer][row], end - shape->slots); pos < end; pos++)
         for (int64_t head = 0; head < shape->kv_heads; head++) {
-            const size_t at = (size_t)((row * shape->kv_heads + head) * shape->slots + pos % shape->slots);
+            const size_t at =
+                (size_t)((row * shape->kv_heads + head) * shape->slots + pos % shape->slots);
             memcpy(to + at * key, from + at * key, key);
             memcpy(to + keys + at * value, from + keys + at * value, value);
         }
 }
 
-/* Cache.update with offloading: the next layer is brought, then this one is updated, then it goes. On
- * this device copies are done when they are asked for, so there is nothing to wait for. */
+/* Cache.update with offloading: the next layer is brought, then this one is updated, then it goes.
+ * On this device copies are done when they are asked for, so there is nothing to wait for. */
 void {{name}}_cache_begin({{name}}_cache *cache, int layer) {
     fetch(cache, next_offloaded[layer], layer);
     if ({{name}}_place[layer].slots >= 0)
         fetch(cache, layer, next_offloaded[layer]);
 }
 
-void {{name}}_cache_end({{name}}_cache *cache, int layer, const int32_t *rows, int64_t batch, int64_t tokens) {
+void {{name}}_cache_end({{name}}_cache *cache, int layer, const int32_t *rows, int64_t batch,
+                      int64_t tokens) {
     if ({{name}}_place[layer].slots < 0)
         return;
     for (int64_t b = 0; b < batch; b++)

@@ -26,9 +26,11 @@ static int each_run(const {{name}}_cache *cache, const saved_header *header,
         const shape_info *shape = {{name}}_place[layer].shape < 0 ? NULL : shape_of(layer);
         for (int64_t row = 0; shape && row < BATCH && !rc; row++) {
             /* A ring that has been full once may have any slot in use. */
-            const int64_t used = header->kept[layer][row] ? shape->slots
-                                                          : least(header->seen[layer][row], shape->slots);
-            for (int64_t at = row * shape->kv_heads; at < (row + 1) * shape->kv_heads && !rc; at++) {
+            const int64_t used = header->kept[layer][row]
+                                     ? shape->slots
+                                     : least(header->seen[layer][row], shape->slots);
+            for (int64_t at = row * shape->kv_heads; at < (row + 1) * shape->kv_heads && !rc;
+                 at++) {
                 rc = visit(keys_of(cache, layer) + at * shape->slots * shape->key,
                            (size_t)(used * shape->key) * sizeof(kv), arg);
                 if (!rc)
@@ -38,7 +40,8 @@ static int each_run(const {{name}}_cache *cache, const saved_header *header,
 {{#has_indexer}}
             const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
             if (!rc)
-                rc = visit(cache->arena + indexers[layer].offset + (size_t)(row * shape->slots) * width,
+                rc = visit(cache->arena + indexers[layer].offset +
+                               (size_t)(row * shape->slots) * width,
                            (size_t)header->indexed[layer][row] * width, arg);
 {{/has_indexer}}
         }
@@ -124,8 +127,8 @@ API int {{name}}_cache_save(const {{name}}_cache *cache, const char *path, sc_er
     each_run(cache, &header, sum_run, &file);
     header.checksum = sc_checksum_end(&file.sum);
     int rc = SC_OK;
-    if (transfer(file.fd, &header, sizeof header, 1) || each_run(cache, &header, write_run, &file) ||
-        fsync(file.fd))
+    if (transfer(file.fd, &header, sizeof header, 1) ||
+        each_run(cache, &header, write_run, &file) || fsync(file.fd))
         rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
     if (close(file.fd) && !rc)
         rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
@@ -142,17 +145,18 @@ static int check_counters(const saved_header *header, const char *path, sc_error
         for (int row = 0; row < BATCH; row++) {
             const shape_info *shape = {{name}}_place[layer].shape < 0 ? NULL : shape_of(layer);
             const int64_t seen = header->seen[layer][row], kept = header->kept[layer][row];
-            const int64_t gone = shape ? most(0, seen - shape->slots) : 0;
+            const int64_t gone = shape && seen > shape->slots ? seen - shape->slots : 0;
             /* Only a ring that has been rewound has lost more than what it drove out. */
-            const int rewound = shape && shape->rewind && kept > gone && seen - kept >= shape->length - 1;
+            const int rewound = shape && shape->rewind && kept > gone && kept <= seen &&
+                                seen - kept >= shape->length - 1;
             if (seen < 0 || seen > (shape ? shape->capacity : 0) || (kept != gone && !rewound))
-                return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: a length of %lld", path, layer,
-                               row, (long long)seen);
+                return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: a length of %lld", path,
+                               layer, row, (long long)seen);
 {{#has_indexer}}
             const int64_t indexed = header->indexed[layer][row];
             if (indexed < 0 || indexed > (indexers[layer].dim ? shape->slots : 0))
-                return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: %lld indexer keys", path, layer,
-                               row, (long long)indexed);
+                return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: %lld indexer keys", path,
+                               layer, row, (long long)indexed);
 {{/has_indexer}}
         }
     for (int row = 0; row < BATCH; row++)
@@ -194,7 +198,8 @@ API int {{name}}_cache_load({{name}}_cache *cache, const char *path, sc_error *e
     if (!rc) {
         {{name}}_cache_reset(cache, NULL);
         if (each_run(cache, &header, read_run, &file)) {
-            rc = sc_fail(err, SC_EENV, "%s: changed while it was read; the cache is empty now", path);
+            rc = sc_fail(err, SC_EENV, "%s: changed while it was read; the cache is empty now",
+                         path);
             {{name}}_cache_reset(cache, NULL);
         } else {
             memcpy(cache->seen, header.seen, sizeof header.seen);

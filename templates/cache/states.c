@@ -35,7 +35,10 @@ static int check_states_crop(const {{name}}_cache *cache, int layer, sc_error *e
     for (int i = 0; i < STATES; i++)
         for (int row = 0; row < BATCH && states[i].layer == layer; row++)
             if (cache->held[i][row])
-                return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: cannot go back: its states are of the last token only", layer);
+                return sc_fail(err, SC_EFULL,
+                               "{{name}}: cache: layer %d: cannot go back: its states are of the "
+                               "last token only",
+                               layer);
     return SC_OK;
 }
 
@@ -45,7 +48,8 @@ static int find_state(int *state, int layer, int index, int recurrent, sc_error 
     if (rc)
         return rc;
     for (int i = 0; i < STATES; i++)
-        if (states[i].layer == layer && states[i].index == index && states[i].recurrent == recurrent) {
+        if (states[i].layer == layer && states[i].index == index &&
+            states[i].recurrent == recurrent) {
             *state = i;
             return SC_OK;
         }
@@ -54,7 +58,8 @@ static int find_state(int *state, int layer, int index, int recurrent, sc_error 
 }
 
 static unsigned char *state_row(const {{name}}_cache *cache, int i, int row) {
-    return cache->arena + states[i].offset + (size_t)row * (size_t)(states[i].channels * states[i].columns) * states[i].size;
+    return cache->arena + states[i].offset +
+           (size_t)row * (size_t)(states[i].channels * states[i].columns) * states[i].size;
 }
 
 /* One channel: what it had, then what is new. The last columns stay; the last shown are shown. */
@@ -92,17 +97,21 @@ static void update_conv_row({{name}}_cache *cache, int i, int row, const unsigne
 }
 
 API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
-                               int tokens, void *visible, int64_t *columns, sc_error *err) {
+                                 int tokens, void *visible, int64_t *columns, sc_error *err) {
     int i;
     const int rc = find_state(&i, layer, index, 0, err);
     if (rc)
         return rc;
     if (tokens < 1)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer, tokens);
+        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
+                       tokens);
     const int64_t shown = shown_columns(cache, i, 0, tokens);
     for (int row = 1; row < BATCH; row++)
         if (shown_columns(cache, i, row, tokens) != shown)
-            return sc_fail(err, SC_ESTATE, "{{name}}: cache: layer %d: rows 0 and %d show other lengths (update row by row)", layer, row);
+            return sc_fail(
+                err, SC_ESTATE,
+                "{{name}}: cache: layer %d: rows 0 and %d show other lengths (update row by row)",
+                layer, row);
     for (int row = 0; row < BATCH; row++) {
         const size_t at = (size_t)(row * states[i].channels) * states[i].size;
         update_conv_row(cache, i, row, (const unsigned char *)inputs + at * (size_t)tokens, tokens,
@@ -114,15 +123,16 @@ API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, 
 }
 
 API int {{name}}_cache_update_conv_row({{name}}_cache *cache, int layer, int index, int row,
-                                   const void *inputs, int tokens, void *visible, int64_t *columns,
-                                   sc_error *err) {
+                                     const void *inputs, int tokens, void *visible,
+                                     int64_t *columns, sc_error *err) {
     int i, rc = find_state(&i, layer, index, 0, err);
     if (!rc)
         rc = check_row(row, err);
     if (rc)
         return rc;
     if (tokens < 1)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer, tokens);
+        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
+                       tokens);
     if (columns)
         *columns = shown_columns(cache, i, row, tokens);
     update_conv_row(cache, i, row, inputs, tokens, visible);
@@ -130,7 +140,7 @@ API int {{name}}_cache_update_conv_row({{name}}_cache *cache, int layer, int ind
 }
 
 API int {{name}}_cache_update_recurrent({{name}}_cache *cache, int layer, int index, const void *state,
-                                    sc_error *err) {
+                                      sc_error *err) {
     int i, rc = find_state(&i, layer, index, 1, err);
     if (rc)
         return rc;
@@ -141,7 +151,7 @@ API int {{name}}_cache_update_recurrent({{name}}_cache *cache, int layer, int in
 }
 
 API int {{name}}_cache_update_recurrent_row({{name}}_cache *cache, int layer, int index, int row,
-                                        const void *state, sc_error *err) {
+                                          const void *state, sc_error *err) {
     int i, rc = find_state(&i, layer, index, 1, err);
     if (!rc)
         rc = check_row(row, err);
@@ -153,7 +163,7 @@ API int {{name}}_cache_update_recurrent_row({{name}}_cache *cache, int layer, in
 }
 
 API int {{name}}_cache_read_conv(const {{name}}_cache *cache, int layer, int index, void *state,
-                             sc_error *err) {
+                               sc_error *err) {
     int i;
     const int rc = find_state(&i, layer, index, 0, err);
     if (!rc)
@@ -163,7 +173,7 @@ API int {{name}}_cache_read_conv(const {{name}}_cache *cache, int layer, int ind
 }
 
 API int {{name}}_cache_read_recurrent(const {{name}}_cache *cache, int layer, int index, void *state,
-                                  sc_error *err) {
+                                    sc_error *err) {
     int i;
     const int rc = find_state(&i, layer, index, 1, err);
     if (!rc)
@@ -182,27 +192,32 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
     const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
     const int64_t slots = shape_of(layer)->slots;
     if (tokens < 1)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer, tokens);
+        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
+                       tokens);
     for (int row = from; row < to; row++)
         if (tokens > slots - cache->indexed[layer][row])
-            return sc_fail(err, SC_EFULL, "{{name}}: cache: layer %d: %d indexer keys at position %lld, room for %lld (max_cache_len is %d)",
+            return sc_fail(err, SC_EFULL,
+                           "{{name}}: cache: layer %d: %d indexer keys at position %lld, room for "
+                           "%lld (max_cache_len is %d)",
                            layer, tokens, (long long)cache->indexed[layer][row],
                            (long long)(slots - cache->indexed[layer][row]), MAX_CACHE_LEN);
     for (int row = from; row < to; row++) {
-        memcpy(cache->arena + indexers[layer].offset + (size_t)(row * slots + cache->indexed[layer][row]) * width,
-               (const unsigned char *)keys + (size_t)((row - from) * tokens) * width, (size_t)tokens * width);
+        memcpy(cache->arena + indexers[layer].offset +
+                   (size_t)(row * slots + cache->indexed[layer][row]) * width,
+               (const unsigned char *)keys + (size_t)((row - from) * tokens) * width,
+               (size_t)tokens * width);
         cache->indexed[layer][row] += tokens;
     }
     return SC_OK;
 }
 
 API int {{name}}_cache_update_indexer({{name}}_cache *cache, int layer, const void *keys, int tokens,
-                                  sc_error *err) {
+                                    sc_error *err) {
     return update_indexer_rows(cache, layer, 0, BATCH, keys, tokens, err);
 }
 
 API int {{name}}_cache_update_indexer_row({{name}}_cache *cache, int layer, int row, const void *keys,
-                                      int tokens, sc_error *err) {
+                                        int tokens, sc_error *err) {
     const int rc = check_row(row, err);
     return rc ? rc : update_indexer_rows(cache, layer, row, row + 1, keys, tokens, err);
 }

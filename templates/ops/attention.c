@@ -124,7 +124,8 @@ static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_s
         }
     } else
         for (int64_t i = 0; i < SC_PANEL; i++) {
-            load_row(a->key_row[i], attention{{id}}_row(t, t->keys, t->evicted_keys, pos + i, SHAPE{{shape}}_KEY),
+            load_row(a->key_row[i],
+                     attention{{id}}_row(t, t->keys, t->evicted_keys, pos + i, SHAPE{{shape}}_KEY),
                      SHAPE{{shape}}_DIM);
             load_row(a->value[i],
                      attention{{id}}_row(t, t->values, t->evicted_values, pos + i, SHAPE{{shape}}_VALUE),
@@ -145,7 +146,8 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
                                   SHAPE{{shape}}_DIM, queries - q);
         for (int r = 0; r < rows; r++) {
             /* Counted from the block's first key. */
-            const int64_t pos = t->begin + t->first + (q + r) / ATTENTION{{id}}_GROUP - t->padding - block;
+            const int64_t token = t->first + (q + r) / ATTENTION{{id}}_GROUP;
+            const int64_t pos = t->begin + token - t->padding - block;
 {{#windowed}}
             softmax_block(a, q + r, score[r], pos - ATTENTION{{id}}_WINDOW + 1, pos);
 {{/windowed}}

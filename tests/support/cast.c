@@ -23,7 +23,7 @@
 
 const char *const cast_make_flags = "CFLAGS='-O1 -g " SANITIZE "' LDFLAGS='" SANITIZE "'";
 
-enum { CASTINGS = 96 };
+enum { CASTINGS = 256 };
 
 static struct {
     char folder[96];
@@ -144,6 +144,73 @@ char *cast_state(const cast_shape *shape, const sc_cache *cache, int visible, si
     free(keys);
     free(values);
     return state;
+}
+
+size_t cast_element(const char *dtype) { return strcmp(dtype, "float32") ? 2 : 4; }
+
+/* Keys and values of one layer: what read shows of all rows, and each row's lengths, masks and last
+ * update. */
+static void put_layer(FILE *out, const sc_casting *c, const sc_cache *cache, int layer) {
+    const sc_casting_layer *l = &c->layer[layer];
+    const size_t key = (size_t)(l->kv_heads * l->head_dim) * cast_element(c->value_dtype),
+                 value = (size_t)(l->kv_heads * l->v_head_dim) * cast_element(c->value_dtype),
+                 most = (size_t)(c->batch * (l->slots + c->max_cache_len));
+    char *keys = calloc(most, key), *values = calloc(most, value);
+    ck_assert(keys && values);
+    ck_assert_int_eq(c->cache_read(cache, layer, keys, values, NULL), 0);
+    fwrite(keys, key, (size_t)(c->batch * l->slots), out);
+    fwrite(values, value, (size_t)(c->batch * l->slots), out);
+    for (int row = 0; row < c->batch; row++) {
+        int64_t number[4] = { c->cache_row_length(cache, layer, row) };
+        ck_assert_int_eq(
+            c->cache_mask_sizes_row(cache, layer, row, 3, &number[1], &number[2], NULL), 0);
+        fwrite(number, sizeof number, 1, out);
+        int64_t length = 0;
+        const int rc = c->cache_visible_row(cache, layer, row, keys, values, &length, NULL);
+        fwrite(&rc, sizeof rc, 1, out);
+        fwrite(&length, sizeof length, 1, out);
+        fwrite(keys, key, rc ? 0 : (size_t)length, out);
+        fwrite(values, value, rc ? 0 : (size_t)length, out);
+    }
+    free(keys);
+    free(values);
+}
+
+static void put_indexer(FILE *out, const sc_casting *c, const sc_cache *cache, int layer) {
+    /* Two bytes an element or four: what is not read stays zero. */
+    const size_t bytes =
+        4 * (size_t)(c->batch * c->layer[layer].slots * c->layer[layer].index_head_dim);
+    char *keys = calloc(1, bytes);
+    ck_assert_ptr_nonnull(keys);
+    ck_assert_int_eq(c->cache_read_indexer(cache, layer, keys, NULL), 0);
+    fwrite(keys, bytes, 1, out);
+    free(keys);
+}
+
+char *cast_seen(const sc_casting *c, const sc_cache *cache, size_t *bytes) {
+    char *seen;
+    FILE *out = open_memstream(&seen, bytes);
+    ck_assert_ptr_nonnull(out);
+    for (int layer = 0; layer < c->layers; layer++) {
+        if (c->layer[layer].kv_heads)
+            put_layer(out, c, cache, layer);
+        if (c->layer[layer].index_head_dim)
+            put_indexer(out, c, cache, layer);
+    }
+    for (int i = 0; i < c->states; i++) {
+        const sc_casting_state *s = &c->state[i];
+        const size_t size = cast_element(s->dtype) * (size_t)(c->batch * s->channels * s->columns);
+        char *state = calloc(1, size);
+        ck_assert_ptr_nonnull(state);
+        const int recurrent = !strcmp(s->name, "recurrent_state");
+        ck_assert_int_eq((recurrent ? c->cache_read_recurrent
+                                    : c->cache_read_conv)(cache, s->layer, s->index, state, NULL),
+                         0);
+        fwrite(state, size, 1, out);
+        free(state);
+    }
+    ck_assert_int_eq(fclose(out), 0);
+    return seen;
 }
 
 char *cast_file(const char *path, size_t *bytes) {

@@ -44,6 +44,12 @@ size_t cast_floats(const cast_shape *shape, int64_t tokens);
  * sizes, stored rows and, with visible, what the last updates returned. */
 char *cast_state(const cast_shape *shape, const sc_cache *cache, int visible, size_t *bytes);
 
+/* The same of any casting, whatever its layers keep, row by row: states and indexer keys too. */
+char *cast_seen(const sc_casting *casting, const sc_cache *cache, size_t *bytes);
+
+/* Bytes of an element as callers pass it: "float32", "bfloat16", "float16". */
+size_t cast_element(const char *dtype);
+
 /* A file whole (the caller frees), or a file of these bytes. */
 char *cast_file(const char *path, size_t *bytes);
 void cast_write(const char *path, const char *data, size_t bytes);
