@@ -188,9 +188,11 @@ bool sc_emit_needs(const sc_plan *plan, const char *path) {
     if (strncmp(path, "runtime/", 8))
         return false;
     if (!strncmp(path, "runtime/kv_", 11)) {
-        const size_t length = strlen(sc_dtype_name(plan->options.kv_dtype));
-        return !strncmp(path + 11, sc_dtype_name(plan->options.kv_dtype), length) &&
-               !strcmp(path + 11 + length, ".h");
+        const sc_dtype dtype = plan->options.kv_dtype;
+        char own[32];
+        snprintf(own, sizeof own, "%s.h", sc_dtype_name(dtype));
+        return !strcmp(path + 11, own) ||
+               !strcmp(path + 11, sc_kv_value_dtype(dtype) == dtype ? "plain.h" : "coded.h");
     }
     if (!plan->graph) {
         for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)

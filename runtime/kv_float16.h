@@ -6,17 +6,8 @@
 #include "half.h"
 
 typedef uint16_t kv;
-typedef uint16_t kv_value;
 
-static inline int64_t kv_units(int64_t dim) { return dim; }
-
-static inline void kv_put(kv *restrict to, const kv_value *restrict from, int64_t dim) {
-    memcpy(to, from, (size_t)dim * sizeof *to);
-}
-
-static inline void kv_get(kv_value *restrict to, const kv *restrict from, int64_t dim) {
-    memcpy(to, from, (size_t)dim * sizeof *to);
-}
+#include "kv_plain.h"
 
 static inline void kv_store(kv_value *restrict to, const float *restrict from, int64_t dim) {
     for (int64_t d = 0; d < dim; d++)

@@ -58,12 +58,6 @@ static inline void kv_load(float *restrict to, const kv *restrict from, int64_t 
         to[d] = scale * kv_from_e4m3(from[sizeof scale + (size_t)d]);
 }
 
-static inline void kv_get(kv_value *restrict to, const kv *restrict from, int64_t dim) {
-    kv_load(to, from, dim);
-}
-
-static inline void kv_store(kv_value *restrict to, const float *restrict from, int64_t dim) {
-    memcpy(to, from, (size_t)dim * sizeof *to);
-}
+#include "kv_coded.h"
 
 #endif

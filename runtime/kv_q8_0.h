@@ -44,12 +44,6 @@ static inline void kv_load(float *restrict to, const kv *restrict from, int64_t 
     }
 }
 
-static inline void kv_get(kv_value *restrict to, const kv *restrict from, int64_t dim) {
-    kv_load(to, from, dim);
-}
-
-static inline void kv_store(kv_value *restrict to, const float *restrict from, int64_t dim) {
-    memcpy(to, from, (size_t)dim * sizeof *to);
-}
+#include "kv_coded.h"
 
 #endif
