@@ -39,11 +39,13 @@ START_TEST(writes_safetensors) {
         "{\"f\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
         "\"e\":{\"dtype\":\"F32\",\"shape\":[0,4],\"data_offsets\":[24,24]},"
         "\"i\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[24,28]},"
-        "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[28,34]}}";
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[28,34]},"
+        "\"h\":{\"dtype\":\"F16\",\"shape\":[3],\"data_offsets\":[34,40]}}";
     sc_dump *dump;
     sc_error err;
     ck_assert_int_eq(sc_dump_begin(&dump, path), SC_OK);
     ck_assert_int_eq(sc_dump_add(dump, "b", "BF16", 1, &three, bf16), SC_OK);
+    ck_assert_int_eq(sc_dump_add(dump, "h", "F16", 1, &three, bf16), SC_OK);
     ck_assert_int_eq(sc_dump_add(dump, "f", "F32", 2, shape, f32), SC_OK);
     ck_assert_int_eq(sc_dump_add(dump, "e", "F32", 2, none, NULL), SC_OK);
     ck_assert_int_eq(sc_dump_add(dump, "i", "I32", 0, NULL, i32), SC_OK);
@@ -52,7 +54,7 @@ START_TEST(writes_safetensors) {
     unsigned char data[1024];
     size_t bytes = read_file(data, sizeof data), text = sizeof header - 1;
     size_t padded = (text + 7) / 8 * 8;
-    ck_assert_uint_eq(bytes, 8 + padded + 34);
+    ck_assert_uint_eq(bytes, 8 + padded + 40);
     ck_assert_uint_eq(data[0] + 256u * data[1], padded);
     ck_assert_mem_eq(data + 2, "\0\0\0\0\0\0", 6);
     ck_assert_mem_eq(data + 8, header, text);
@@ -98,7 +100,7 @@ START_TEST(refuses_bad_tensors) {
     refuses("first", "F32", 0, NULL, "first: added twice");
     refuses("a\"b", "F32", 0, NULL, "not a tensor's name");
     refuses("__metadata__", "F32", 0, NULL, "not a tensor's name");
-    refuses("x", "F64", 0, NULL, "\"F64\" is none of F32, I32, BF16");
+    refuses("x", "F64", 0, NULL, "\"F64\" is none of F32, I32, BF16, F16");
     refuses("x", "F32", 9, huge, "rank 9");
     refuses("x", "F32", 1, &negative, "negative or too large");
     refuses("x", "F32", 3, huge, "negative or too large");

@@ -1,0 +1,7 @@
+/* kv_bfloat16.c - runtime/kv_bfloat16.h in a file of its own, as castings have it; see kv_codec.h.
+ */
+#include "../../runtime/kv_bfloat16.h"
+
+#include "kv_codec.h"
+
+KV_CODEC(bfloat16)

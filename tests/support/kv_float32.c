@@ -1,0 +1,6 @@
+/* kv_float32.c - runtime/kv_float32.h in a file of its own, as castings have it; see kv_codec.h. */
+#include "../../runtime/kv_float32.h"
+
+#include "kv_codec.h"
+
+KV_CODEC(float32)
