@@ -130,7 +130,7 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
         return sc_oom(err, "filling templates");
     sc_scope_text(&s, "name", o->name);
     sc_scope_text(&s, "name_pad", sc_blanks(pool, o->name));
-    sc_scope_text(&s, "family", plan->config->model_type);
+    sc_scope_text(&s, "family", sc_identifier(pool, plan->config->model_type));
     sc_scope_number(&s, "layers", plan->layers);
     sc_scope_number(&s, "batch", o->batch_size);
     sc_scope_number(&s, "max_cache_len", o->max_cache_len);

@@ -34,6 +34,13 @@ const char *sc_blanks(sc_pool *pool, const char *text) {
     return text ? sc_pool_printf(pool, "%*s", (int)strlen(text), "") : NULL;
 }
 
+const char *sc_identifier(sc_pool *pool, const char *text) {
+    char *made = sc_pool_strdup(pool, text);
+    for (char *c = made; c && *(c += strspn(c, SC_IDENTIFIER));)
+        *c = '_';
+    return made;
+}
+
 const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted) {
     enum { WIDTH = 48 };
     char *text = NULL;

@@ -23,6 +23,11 @@ sc_scope sc_scope_item(sc_scope *s, const char *list);
 /* As many blanks as text has letters: they align what goes on below it. */
 const char *sc_blanks(sc_pool *pool, const char *text);
 
+/* Text with _ for every byte that is not one of C's: the only way in which a string of the model
+ * folder gets into a source. */
+#define SC_IDENTIFIER "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+const char *sc_identifier(sc_pool *pool, const char *text);
+
 /* The layers whose kind is wanted, "Layers 0-4, 6, 8" or "Layer 3", for a comment: a long list goes
  * on behind " * ". */
 const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted);

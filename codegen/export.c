@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "emit.h"
+#include "emit_scope.h"
 #include "file.h"
 #include "json.h"
 #include "pack.h"
@@ -20,33 +21,25 @@
 static int casting_name(const char **name, sc_pool *pool, const char *wish, const char *model_type,
                         sc_error *err) {
     enum { LONGEST = 48 };
-    if (!wish) {
-        char *made = sc_pool_strdup(pool, model_type);
-        if (!made)
-            return sc_oom(err, "naming the casting");
-        for (char *c = made; *c; c++)
-            if (!isalnum((unsigned char)*c))
-                *c = '_';
-        *name = made;
-        return SC_OK;
-    }
-    bool good = *wish && !isdigit((unsigned char)*wish) && strlen(wish) <= LONGEST;
-    for (const char *c = wish; *c; c++)
-        good &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-                *c == '_';
-    if (!good)
+    const char *made = wish ? wish : sc_identifier(pool, model_type);
+    if (!made)
+        return sc_oom(err, "naming the casting");
+    const char *way_out = wish ? "choose another one" : "model_type makes it; choose one";
+    const size_t length = strlen(made);
+    if (!length || length > LONGEST || isdigit((unsigned char)*made) ||
+        strspn(made, SC_IDENTIFIER) != length)
         return sc_fail(err, SC_EUSAGE,
-                       "--name: \"%s\" is no C identifier of at most %d letters, digits and _",
-                       wish, LONGEST);
+                       "--name: \"%s\" is no C identifier of at most %d letters, digits and _ (%s)",
+                       made, LONGEST, way_out);
     /* The runtime's prefix, the Makefile's targets, and what lies beside the sources. */
     static const char *const taken[] = { "sc", "all", "clean", "runtime", "Makefile" };
-    good = strncmp(wish, "sc_", 3) != 0;
+    bool good = strncmp(made, "sc_", 3) != 0;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        good &= strcmp(wish, taken[i]) != 0;
+        good &= strcmp(made, taken[i]) != 0;
     if (!good)
-        return sc_fail(err, SC_EUSAGE,
-                       "--name: \"%s\" is taken by the casting itself (choose another one)", wish);
-    *name = wish;
+        return sc_fail(err, SC_EUSAGE, "--name: \"%s\" is taken by the casting itself (%s)", made,
+                       way_out);
+    *name = made;
     return SC_OK;
 }
 

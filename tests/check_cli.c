@@ -697,6 +697,32 @@ START_TEST(strings_of_the_config_reach_no_source) {
 }
 END_TEST
 
+/* --generic takes any model_type: where one of a source's comments or strings quotes it, none of
+ * its bytes may end them. */
+START_TEST(a_generic_model_type_reaches_the_sources_as_an_identifier) {
+    edit_config("model_type", "\"" HOSTILE "\"");
+    sh("$SLIPCAST export $H/m -o $H/w/x --quiet --generic --only cache --name x && cd $H/w/x && "
+       "make -s && ! grep -r '[^_A-Za-z]frob\\|frob[^_A-Za-z]' *.[ch] Makefile && "
+       "grep -q '.model_type = \"_frob____int_frob' x_table.c");
+}
+END_TEST
+
+static const struct {
+    const char *model_type, *words;
+} nameless_table[] = {
+    { "\"2d\"", "--name|\"2d\"|identifier|model_type" },
+    { "\"\"", "--name|\"\"|identifier|model_type" },
+    { "\"sc-x\"", "--name|\"sc_x\"|taken|model_type" },
+    { "\"a234567890123456789012345678901234567890123456789\"", "--name|identifier|model_type" },
+};
+
+START_TEST(a_model_type_that_makes_no_name_is_told_how_to_get_one) {
+    edit_config("model_type", nameless_table[_i].model_type);
+    refuse(2, nameless_table[_i].words, EXPORT "--generic --only cache");
+    sh("$SLIPCAST export $H/m -o $H/w/x --quiet --generic --only cache --name x");
+}
+END_TEST
+
 /* ---- sizes of the real world ---- */
 
 START_TEST(a_llama_2_7b_is_cast_from_its_config_alone) {
@@ -752,6 +778,9 @@ Suite *cli_suite(void) {
     tcase_add_test(each, packing_later_makes_the_same_bytes);
     tcase_add_loop_test(each, packing_refuses_what_does_not_belong, 0, ROWS(pack_table));
     tcase_add_test(each, strings_of_the_config_reach_no_source);
+    tcase_add_test(casting, a_generic_model_type_reaches_the_sources_as_an_identifier);
+    tcase_add_loop_test(casting, a_model_type_that_makes_no_name_is_told_how_to_get_one, 0,
+                        ROWS(nameless_table));
     tcase_add_test(each, a_llama_2_7b_is_cast_from_its_config_alone);
     suite_add_tcase(suite, each);
     tcase_add_unchecked_fixture(casting, build_once, drop_built);
