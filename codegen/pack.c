@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../runtime/checksum.h"
+#include "../runtime/half.h"
 #include "../runtime/weights.h"
 #include "file.h"
 #include "sha256.h"
@@ -127,11 +128,7 @@ static void store(const packer *p, size_t index, float x, bool floats) {
         memcpy(p->out + index * 4, &x, 4);
         return;
     }
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    uint16_t half = (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        half = (uint16_t)((bits >> 16) | 0x40u);
+    const uint16_t half = sc_to_bf16(x);
     memcpy(p->out + index * 2, &half, 2);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../runtime/half.h"
 #include "json.h"
 
 enum { PIECE_BYTES = 64 * 1024, QUANTS = 32 };
@@ -81,27 +82,11 @@ void sc_tensors_close(sc_tensors *tensors) {
     tensors->files = 0;
 }
 
-static float from_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static unsigned u16_at(const unsigned char *p) { return p[0] | (unsigned)p[1] << 8; }
+static uint16_t u16_at(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
 
 static uint32_t u32_at(const unsigned char *p) { return u16_at(p) | (uint32_t)u16_at(p + 2) << 16; }
 
-/* Exact for every half: subnormal ones become normal floats, a NaN keeps its payload. */
-static float half_at(const unsigned char *p) {
-    const uint32_t half = u16_at(p), sign = (half & 0x8000) << 16;
-    const uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
-    if (exponent == 0) {
-        const float value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    const uint32_t wide = exponent == 31 ? 0xff : exponent + 112;
-    return from_bits(sign | wide << 23 | fraction << 13);
-}
+static float half_at(const unsigned char *p) { return sc_from_f16(u16_at(p)); }
 
 /* 4-bit blocks: byte j holds element j in its low half, j+16 in its high half. high: the fifth
  * bits, element by element, or 0. A product of at most 5 and 11 bits is exact, so that only the
@@ -124,13 +109,13 @@ static void nibbles(float *out, const unsigned char *quants, uint32_t high, int 
 static void decode_block(sc_dtype dtype, const unsigned char *in, float *out) {
     switch (dtype) {
     case SC_F32:
-        *out = from_bits(u32_at(in));
+        memcpy(out, &(uint32_t){ u32_at(in) }, 4);
         break;
     case SC_F16:
         *out = half_at(in);
         break;
     case SC_BF16:
-        *out = from_bits((uint32_t)u16_at(in) << 16);
+        *out = sc_from_bf16(u16_at(in));
         break;
     case SC_Q8_0:
         for (int j = 0; j < QUANTS; j++)
