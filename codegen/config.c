@@ -7,8 +7,6 @@
 #include "families.h"
 #include "json.h"
 
-enum { LARGEST = 1 << 30, MOST_LAYERS = 4096 };
-
 const char *sc_layer_type_name(sc_layer_type type) {
     static const char *const names[] = { "full_attention",
                                          "sliding_attention",
@@ -92,10 +90,10 @@ static void read_sizes(sc_reader *r) {
     c->num_hidden_layers = f->layer_count
                                ? f->layer_count(r)
                                : sc_read_count(r, "num_hidden_layers", f->num_hidden_layers, false);
-    if (c->num_hidden_layers > MOST_LAYERS)
+    if (c->num_hidden_layers > SC_MOST_LAYERS)
         sc_read_fail(r, "num_hidden_layers",
                      sc_pool_printf(r->pool, "%lld is more than %d",
-                                    (long long)c->num_hidden_layers, MOST_LAYERS));
+                                    (long long)c->num_hidden_layers, SC_MOST_LAYERS));
     if (f->max_position_embeddings)
         c->max_position_embeddings =
             sc_read_count(r, "max_position_embeddings", f->max_position_embeddings,
@@ -181,7 +179,7 @@ static void read_eos(sc_reader *r, const cJSON *generation) {
     for (int i = 0; i < many && !r->rc; i++) {
         int64_t id;
         if (!sc_json_int(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item, &id) ||
-            id < -1 || id > LARGEST)
+            id < -1 || id > SC_LARGEST)
             sc_read_fail(r, "eos_token_id",
                          sc_pool_printf(r->pool, "%s is neither an id nor a list of ids",
                                         sc_read_quote(r, item)));

@@ -78,7 +78,6 @@ typedef struct {
     int64_t sliding_window;          /* 0: null, no window */
     bool generic;                    /* read by the keys that all families share */
     bool listed;                     /* layer_types is in the file */
-    bool shares;                     /* a layer reads another's keys and values */
     sc_layer_config *layer;          /* [num_hidden_layers] */
     const char *dtype;               /* "float32", "bfloat16", "float16": of the checkpoint */
     const char *unsupported;         /* why no graph can be built of this; NULL: it can */

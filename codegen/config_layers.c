@@ -102,10 +102,10 @@ static void override(sc_reader *r, const cJSON *entry, const char *key, int64_t 
     int64_t number = 0;
     if (!item)
         return;
-    if (!cJSON_IsNull(item) && (!sc_json_int(item, &number) || number < 1 || number > 1 << 30))
+    if (!cJSON_IsNull(item) && (!sc_json_int(item, &number) || number < 1 || number > SC_LARGEST))
         sc_read_fail(r, sc_pool_printf(r->pool, "per_layer_config.%s.%s", entry->string, key),
                      sc_pool_printf(r->pool, "%s is no whole number in 1 … %d",
-                                    sc_read_quote(r, item), 1 << 30));
+                                    sc_read_quote(r, item), SC_LARGEST));
     *value = number;
 }
 
@@ -179,7 +179,6 @@ static void share(sc_reader *r) {
             return;
         }
         c->layer[i].kv_source = (int)source;
-        c->shares = true;
     }
     for (int64_t i = first; i < c->num_hidden_layers; i++)
         c->layer[i].type = SC_DUMMY;
@@ -263,7 +262,7 @@ void sc_read_layers(sc_reader *r) {
         f->widths(r);
     if (!r->rc)
         settle_windows(r, chunk);
-    if (!r->rc && f->num_kv_shared_layers >= 0 && f->shares_kv)
+    if (!r->rc && f->shares_kv)
         share(r);
     for (size_t i = 0; i < layers; i++) {
         sc_layer_config *layer = &c->layer[i];
@@ -274,17 +273,16 @@ void sc_read_layers(sc_reader *r) {
     }
 }
 
-const sc_state_config *sc_states(sc_reader *r, int count, const sc_state_config *state) {
+void sc_states(sc_reader *r, int count, const sc_state_config *state) {
     sc_state_config *copy = sc_pool_alloc(r->pool, (size_t)count, sizeof *copy);
     if (!copy) {
         if (!r->rc)
             r->rc = sc_oom(r->err, "reading the config");
-        return NULL;
+        return;
     }
     memcpy(copy, state, (size_t)count * sizeof *copy);
     for (int64_t i = 0; i < r->config->num_hidden_layers; i++) {
         r->config->layer[i].states = count;
         r->config->layer[i].state = copy;
     }
-    return copy;
 }

@@ -8,7 +8,7 @@
 #include "families.h"
 #include "json.h"
 
-enum { ENTRIES = 96, NOTES = 16, LARGEST = 1 << 30 };
+enum { ENTRIES = 96, NOTES = 16 };
 
 const char *sc_read_number_text(sc_pool *pool, double value) {
     char text[40];
@@ -98,10 +98,10 @@ const cJSON *sc_read_item(sc_reader *r, const char *key) {
 
 static int64_t whole(sc_reader *r, const char *key, const cJSON *item, int64_t least) {
     int64_t value = 0;
-    if (!sc_json_int(item, &value) || value < least || value > LARGEST) {
+    if (!sc_json_int(item, &value) || value < least || value > SC_LARGEST) {
         sc_read_fail(r, item->string ? item->string : key,
                      sc_pool_printf(r->pool, "%s is no whole number in %lld … %d",
-                                    sc_read_quote(r, item), (long long)least, LARGEST));
+                                    sc_read_quote(r, item), (long long)least, SC_LARGEST));
         return 0;
     }
     return value;

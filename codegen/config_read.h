@@ -10,7 +10,11 @@
 
 #include "config.h"
 
-enum { SC_NULL = -1 }; /* a default that is null: another thing than zero */
+enum {
+    SC_NULL = -1,         /* a default that is null: another thing than zero */
+    SC_LARGEST = 1 << 30, /* number of a config: the product of two fits in 64 bits */
+    SC_MOST_LAYERS = 4096,
+};
 
 typedef struct {
     sc_config *config;
@@ -24,7 +28,7 @@ typedef struct {
 
 /* The item of that key, by either of its names; NULL: absent. Two names that disagree fail. */
 const cJSON *sc_read_item(sc_reader *r, const char *key);
-/* A whole number in 1 … 2^30, so that the product of two fits; absent: fallback, which may be
+/* A whole number in 1 … SC_LARGEST; absent: fallback, which may be
  * SC_NULL. Null is 0, or fails. */
 int64_t sc_read_count(sc_reader *r, const char *key, int64_t fallback, bool null_ok);
 /* A whole number from 0 on. */

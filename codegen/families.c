@@ -161,6 +161,14 @@ void sc_widths_mamba2(sc_reader *r, int64_t channels, int64_t columns, int64_t h
     sc_states(r, 2, states);
 }
 
+int64_t sc_mamba_head_dim(sc_reader *r, int64_t inner, int64_t heads) {
+    const cJSON *item = sc_read_item(r, "mamba_d_head");
+    if (item && !(cJSON_IsString(item) && !strcmp(item->valuestring, "auto")))
+        return sc_read_count(r, "mamba_d_head", 1, false);
+    sc_read_record_count(r, "mamba_d_head", inner / heads, "rule: auto");
+    return inner / heads;
+}
+
 void sc_widths_gated_delta(sc_reader *r) {
     const int64_t key_heads = sc_read_count(r, "linear_num_key_heads", 16, false);
     const int64_t value_heads = sc_read_count(r, "linear_num_value_heads", 32, false);

@@ -23,6 +23,8 @@ typedef struct {
     const char *key, *stored;
 } sc_alias;
 
+enum { SC_NEVER = INT32_MAX }; /* a period that no model is long enough for */
+
 struct sc_family {
     const char *model_type;
     const sc_alias *alias; /* ends with a NULL key; NULL: none */
@@ -38,7 +40,7 @@ struct sc_family {
 
     /* Layer types when the file lists none: by the period, else by what windows there are. */
     bool types_computed;    /* a list in the file is an error */
-    int64_t period;         /* every period-th layer is full; 0: no such rule */
+    int64_t period;         /* every period-th layer is full, SC_NEVER: none; 0: no such rule */
     const char *period_key; /* where the file may set it; NULL: nowhere */
     sc_layer_type others;   /* the type of the layers between */
     bool shares_kv;         /* the last num_kv_shared_layers read earlier layers' K and V */
@@ -83,10 +85,12 @@ void sc_widths_indexed(sc_reader *r);
 /* Mamba2's two states. channels: of the convolution's input; columns: its kernel. */
 void sc_widths_mamba2(sc_reader *r, int64_t channels, int64_t columns, int64_t heads,
                       int64_t head_dim, int64_t state_size);
+/* mamba_d_head, a number or "auto": what inner channels leave for each head. */
+int64_t sc_mamba_head_dim(sc_reader *r, int64_t inner, int64_t heads);
 /* Qwen3-Next's gated delta rule: one convolution over q, k and v, one matrix per value head. */
 void sc_widths_gated_delta(sc_reader *r);
-/* These states for every layer that has states. NULL: no memory. */
-const sc_state_config *sc_states(sc_reader *r, int count, const sc_state_config *state);
+/* These states for every layer that has states. */
+void sc_states(sc_reader *r, int count, const sc_state_config *state);
 
 bool sc_layer_type_find(sc_layer_type *type, const char *name);
 

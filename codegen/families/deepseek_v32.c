@@ -1,12 +1,6 @@
 /* deepseek_v32.c - latent attention with an indexer in every layer. */
 #include "../families.h"
 
-static void types(sc_reader *r) {
-    sc_config *c = r->config;
-    for (int64_t i = 0; i < c->num_hidden_layers && !c->listed; i++)
-        c->layer[i].type = SC_INDEXED_ATTENTION;
-}
-
 const sc_family sc_family_deepseek_v32 = {
     .model_type = "deepseek_v32",
     .hidden_size = 7168,
@@ -15,6 +9,7 @@ const sc_family sc_family_deepseek_v32 = {
     .num_key_value_heads = 128,
     .head_dim = SC_NULL,
     .max_position_embeddings = 163840,
-    .types = types,
+    .period = SC_NEVER,
+    .others = SC_INDEXED_ATTENTION,
     .widths = sc_widths_indexed,
 };

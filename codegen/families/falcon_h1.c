@@ -1,21 +1,5 @@
 /* falcon_h1.c - every layer is hybrid: attention beside a Mamba-2 mixer. */
-#include <string.h>
-
 #include "../families.h"
-
-static void types(sc_reader *r) {
-    for (int64_t i = 0; i < r->config->num_hidden_layers; i++)
-        r->config->layer[i].type = SC_HYBRID;
-}
-
-/* mamba_d_head, a number or "auto": what is left for each head. */
-static int64_t head_dim(sc_reader *r, int64_t inner, int64_t heads) {
-    const cJSON *item = sc_read_item(r, "mamba_d_head");
-    if (item && !(cJSON_IsString(item) && !strcmp(item->valuestring, "auto")))
-        return sc_read_count(r, "mamba_d_head", 1, false);
-    sc_read_record_count(r, "mamba_d_head", inner / heads, "rule: auto");
-    return inner / heads;
-}
 
 /* FalconH1Mixer: mamba_d_ssm channels, null: mamba_expand * hidden_size. */
 static void widths(sc_reader *r) {
@@ -27,8 +11,8 @@ static void widths(sc_reader *r) {
     const int64_t size = sc_read_count(r, "mamba_d_state", 256, false);
     const int64_t heads = sc_read_count(r, "mamba_n_heads", 128, false);
     if (!r->rc)
-        sc_widths_mamba2(r, inner + 2 * groups * size, columns, heads, head_dim(r, inner, heads),
-                         size);
+        sc_widths_mamba2(r, inner + 2 * groups * size, columns, heads,
+                         sc_mamba_head_dim(r, inner, heads), size);
 }
 
 static const sc_alias aliases[] = {
@@ -46,6 +30,7 @@ const sc_family sc_family_falcon_h1 = {
     .max_position_embeddings = 8192,
     .kv_heads_null = true,
     .types_computed = true,
-    .types = types,
+    .period = SC_NEVER,
+    .others = SC_HYBRID,
     .widths = widths,
 };

@@ -1,12 +1,6 @@
 /* glm_moe_dsa.c - latent attention with an indexer in every layer. */
 #include "../families.h"
 
-static void types(sc_reader *r) {
-    sc_config *c = r->config;
-    for (int64_t i = 0; i < c->num_hidden_layers && !c->listed; i++)
-        c->layer[i].type = SC_INDEXED_ATTENTION;
-}
-
 const sc_family sc_family_glm_moe_dsa = {
     .model_type = "glm_moe_dsa",
     .hidden_size = 6144,
@@ -15,6 +9,7 @@ const sc_family sc_family_glm_moe_dsa = {
     .num_key_value_heads = 64,
     .head_dim = SC_NULL,
     .max_position_embeddings = 202752,
-    .types = types,
+    .period = SC_NEVER,
+    .others = SC_INDEXED_ATTENTION,
     .widths = sc_widths_indexed,
 };

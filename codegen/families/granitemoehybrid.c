@@ -1,21 +1,5 @@
 /* granitemoehybrid.c - Mamba-2 layers, full ones where layer_types says so. */
-#include <string.h>
-
 #include "../families.h"
-
-static void types(sc_reader *r) {
-    for (int64_t i = 0; i < r->config->num_hidden_layers && !r->config->listed; i++)
-        r->config->layer[i].type = SC_LINEAR_ATTENTION;
-}
-
-/* mamba_d_head, a number or "auto": what is left for each head. */
-static int64_t head_dim(sc_reader *r, int64_t inner, int64_t heads) {
-    const cJSON *item = sc_read_item(r, "mamba_d_head");
-    if (item && !(cJSON_IsString(item) && !strcmp(item->valuestring, "auto")))
-        return sc_read_count(r, "mamba_d_head", 1, false);
-    sc_read_record_count(r, "mamba_d_head", inner / heads, "rule: auto");
-    return inner / heads;
-}
 
 /* GraniteMoeHybridMambaLayer. */
 static void widths(sc_reader *r) {
@@ -26,7 +10,7 @@ static void widths(sc_reader *r) {
     const int64_t heads = sc_read_count(r, "mamba_n_heads", 128, false);
     if (r->rc)
         return;
-    const int64_t dim = head_dim(r, inner, heads);
+    const int64_t dim = sc_mamba_head_dim(r, inner, heads);
     if (!r->rc && heads * dim != inner)
         sc_read_fail(r, "mamba_n_heads",
                      sc_pool_printf(r->pool,
@@ -50,6 +34,7 @@ const sc_family sc_family_granitemoehybrid = {
     .num_key_value_heads = SC_NULL,
     .kv_heads_null = true,
     .max_position_embeddings = 2048,
-    .types = types,
+    .period = SC_NEVER,
+    .others = SC_LINEAR_ATTENTION,
     .widths = widths,
 };

@@ -1,11 +1,6 @@
 /* mamba2.c - every layer is a Mamba-2 mixer; there is no attention. */
 #include "../families.h"
 
-static void types(sc_reader *r) {
-    for (int64_t i = 0; i < r->config->num_hidden_layers; i++)
-        r->config->layer[i].type = SC_LINEAR_ATTENTION;
-}
-
 /* Mamba2Mixer; its config must agree with itself as Mamba2Config asks. */
 static void widths(sc_reader *r) {
     const int64_t expand = sc_read_count(r, "expand", 2, false);
@@ -30,6 +25,7 @@ const sc_family sc_family_mamba2 = {
     .head_dim = 0,
     .sliding_window = 0,
     .types_computed = true,
-    .types = types,
+    .period = SC_NEVER,
+    .others = SC_LINEAR_ATTENTION,
     .widths = widths,
 };

@@ -21,7 +21,7 @@
 #include "../families.h"
 #include "../json.h"
 
-enum { MOST_LAYERS = 4096, MOST_STATES = 16, LARGEST = 1 << 30 };
+enum { MOST_STATES = 16 };
 
 static const char *key_of(sc_reader *r, int layer, const char *key) {
     return sc_pool_printf(r->pool, "layers[%d].%s", layer, key);
@@ -34,10 +34,10 @@ static int64_t width(sc_reader *r, const cJSON *entry, int layer, const char *ke
     int64_t value = fallback;
     if (!item && !fallback)
         sc_read_fail(r, key_of(r, layer, key), "is missing");
-    else if (item && (!sc_json_int(item, &value) || value < 1 || value > LARGEST))
+    else if (item && (!sc_json_int(item, &value) || value < 1 || value > SC_LARGEST))
         sc_read_fail(r, key_of(r, layer, key),
                      sc_pool_printf(r->pool, "%s is no whole number in 1 … %d",
-                                    sc_read_quote(r, item), LARGEST));
+                                    sc_read_quote(r, item), SC_LARGEST));
     return value;
 }
 
@@ -88,7 +88,7 @@ static void read_state(sc_reader *r, const cJSON *entry, int layer, sc_state_con
     }
     for (int i = 0; i < state->rank; i++)
         if (!sc_json_int(cJSON_GetArrayItem(shape, i), &state->dim[i]) || state->dim[i] < 1 ||
-            state->dim[i] > LARGEST)
+            state->dim[i] > SC_LARGEST)
             sc_read_fail(r, key, "a dimension is no whole number from 1");
     state->float32 = cJSON_IsString(dtype) && !strcmp(dtype->valuestring, "float32");
     if (dtype && !state->float32)
@@ -165,9 +165,9 @@ static void read(sc_reader *r) {
     sc_config *c = r->config;
     const cJSON *layers = sc_json_get(r->json, "layers"), *entry;
     const int count = cJSON_IsArray(layers) ? cJSON_GetArraySize(layers) : 0;
-    if (count < 1 || count > MOST_LAYERS) {
+    if (count < 1 || count > SC_MOST_LAYERS) {
         sc_read_fail(r, "layers",
-                     sc_pool_printf(r->pool, "is no list of 1 to %d layers", MOST_LAYERS));
+                     sc_pool_printf(r->pool, "is no list of 1 to %d layers", SC_MOST_LAYERS));
         return;
     }
     c->max_position_embeddings = sc_read_count(r, "max_position_embeddings", SC_NULL, true);

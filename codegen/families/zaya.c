@@ -1,11 +1,6 @@
 /* zaya.c - every layer is hybrid: attention over convolved queries, keys and delayed values. */
 #include "../families.h"
 
-static void types(sc_reader *r) {
-    for (int64_t i = 0; i < r->config->num_hidden_layers && !r->config->listed; i++)
-        r->config->layer[i].type = SC_HYBRID;
-}
-
 /* ZayaAttention: two convolutions over queries and keys; half of the values are one token late. */
 static void widths(sc_reader *r) {
     const sc_config *c = r->config;
@@ -30,6 +25,7 @@ const sc_family sc_family_zaya = {
     .head_dim = 128,
     .max_position_embeddings = 131072,
     .sliding_window = SC_NULL,
-    .types = types,
+    .period = SC_NEVER,
+    .others = SC_HYBRID,
     .widths = widths,
 };
