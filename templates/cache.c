@@ -86,7 +86,7 @@ static void ring{{id}}_put(kv *restrict slots, kv *restrict evicted, const kv_va
 
 void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int row, int head, const kv_value *keys,
                     const kv_value *values, int64_t tokens) {
-    const int64_t at = row * SHAPE{{id}}_KV_HEADS + head, seen = cache->seen[layer][row];
+    const int64_t at = row * SHAPE{{id}}_KV_HEADS + head, seen = cache->now.seen[layer][row];
     ring{{id}}_put(keys_of(cache, layer) + at * SHAPE{{id}}_SLOTS * SHAPE{{id}}_KEY,
                  cache->evicted_keys[{{id}}] + at * SHAPE{{id}}_EVICTED * SHAPE{{id}}_KEY, keys, seen,
                  tokens, SHAPE{{id}}_DIM);
@@ -101,7 +101,7 @@ void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int row, int head, con
 void {{name}}_put{{id}}({{name}}_cache *cache, int layer, int row, int head, const kv_value *keys,
                     const kv_value *values, int64_t tokens) {
     const int64_t slot =
-        (row * SHAPE{{id}}_KV_HEADS + head) * (int64_t)SHAPE{{id}}_SLOTS + cache->seen[layer][row];
+        (row * SHAPE{{id}}_KV_HEADS + head) * (int64_t)SHAPE{{id}}_SLOTS + cache->now.seen[layer][row];
     kv *key = keys_of(cache, layer) + slot * SHAPE{{id}}_KEY;
     kv *value = values_of(cache, layer) + slot * SHAPE{{id}}_VALUE;
     for (int64_t t = 0; t < tokens; t++) {
@@ -230,32 +230,31 @@ static int check_kv(int layer, sc_error *err) {
 
 /* The layer that is meant when a length is asked for: layer 0 stands for the first that has one. */
 static int length_layer(int layer) {
-    for (; layer == 0 && {{name}}_place[layer].shape < 0; layer = LAYERS)
-        for (int i = 1; i < LAYERS; i++)
-            if ({{name}}_place[i].shape >= 0)
-                return i;
+    if (layer == 0)
+        while (layer < LAYERS && {{name}}_place[layer].shape < 0)
+            layer++;
     return layer;
 }
 
 API int {{name}}_cache_pad({{name}}_cache *cache, const int64_t *padding, sc_error *err) {
     for (int layer = 0; layer < LAYERS; layer++)
         for (int row = 0; row < BATCH; row++)
-            if (cache->seen[layer][row])
+            if (cache->now.seen[layer][row])
                 return sc_fail(err, SC_ESTATE,
                                "{{name}}: cache: padding is set before the first update; layer %d "
                                "has %lld tokens (reset first)",
-                               layer, (long long)cache->seen[layer][row]);
+                               layer, (long long)cache->now.seen[layer][row]);
     for (int row = 0; row < BATCH; row++)
         if (padding[row] < 0 || padding[row] >= MAX_CACHE_LEN)
             return sc_fail(err, SC_EUSAGE, "{{name}}: cache: padding[%d]: %lld is not in 0 … %d", row,
                            (long long)padding[row], MAX_CACHE_LEN - 1);
-    memcpy(cache->padding, padding, sizeof cache->padding);
+    memcpy(cache->now.padding, padding, sizeof cache->now.padding);
     return SC_OK;
 }
 
 int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens,
                       sc_error *err) {
-    const int64_t capacity = shape_of(layer)->capacity, seen = cache->seen[layer][row];
+    const int64_t capacity = shape_of(layer)->capacity, seen = cache->now.seen[layer][row];
     if (tokens <= capacity - seen)
         return SC_OK;
     return sc_fail(err, SC_EFULL,
@@ -294,22 +293,23 @@ static int update_rows({{name}}_cache *cache, int layer, int from, int to, const
             shape->put(cache, layer, row, head, keys + at * shape->dim, values + at * shape->v_dim,
                        tokens);
         }
-{{#offloading}}
-        write_back(cache, layer, row, tokens);
-{{/offloading}}
         {{name}}_cache_advance(cache, layer, row, tokens);
     }
 {{#offloading}}
-    {{name}}_cache_end(cache, layer, NULL, 0, 0);
+    {{name}}_cache_end(cache, layer);
 {{/offloading}}
     return SC_OK;
 }
 
 void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t tokens) {
     const shape_info *shape = shape_of(layer);
-    cache->before[layer][row] = cache->seen[layer][row];
-    cache->seen[layer][row] += tokens;
-    cache->kept[layer][row] = most(cache->kept[layer][row], cache->seen[layer][row] - shape->slots);
+{{#offloading}}
+    write_back(cache, layer, row, tokens);
+{{/offloading}}
+    cache->before[layer][row] = cache->now.seen[layer][row];
+    cache->now.seen[layer][row] += tokens;
+    cache->now.kept[layer][row] =
+        most(cache->now.kept[layer][row], cache->now.seen[layer][row] - shape->slots);
     if (shape->ring)
         cache->evicted_layer[{{name}}_place[layer].shape][row] = layer;
 }
@@ -344,7 +344,7 @@ static void gather_row(const {{name}}_cache *cache, int layer, int row, kv_value
                        kv_value *values, int64_t from, int64_t length) {
     const shape_info *shape = shape_of(layer);
     const int id = {{name}}_place[layer].shape;
-    const int64_t seen = cache->seen[layer][row], kept = cache->kept[layer][row];
+    const int64_t seen = cache->now.seen[layer][row], kept = cache->now.kept[layer][row];
     for (int64_t head = 0; head < shape->kv_heads; head++) {
         const int64_t at = row * shape->kv_heads + head;
         gather(keys + head * length * shape->dim,
@@ -369,12 +369,12 @@ static int visible_rows(const {{name}}_cache *cache, int layer, int from, int to
     if (rc)
         return rc;
     const shape_info *shape = shape_of(layer);
-    const int64_t before = cache->before[layer][from], seen = cache->seen[layer][from];
+    const int64_t before = cache->before[layer][from], seen = cache->now.seen[layer][from];
     const int64_t first = most(0, before - shape->length + 1);
     for (int row = from; row < to; row++) {
         if (cache->before[layer][row] < 0)
             return sc_fail(err, SC_ESTATE, "{{name}}: cache: layer %d: no update to look at", layer);
-        if (cache->before[layer][row] != before || cache->seen[layer][row] != seen)
+        if (cache->before[layer][row] != before || cache->now.seen[layer][row] != seen)
             return sc_fail(
                 err, SC_ESTATE,
                 "{{name}}: cache: layer %d: rows %d and %d have other lengths (ask row by row)",
@@ -415,7 +415,7 @@ API int {{name}}_cache_read(const {{name}}_cache *cache, int layer, void *keys, 
         gather_row(cache, layer, row,
                    (kv_value *)keys + row * shape->kv_heads * shape->length * shape->dim,
                    (kv_value *)values + row * shape->kv_heads * shape->length * shape->v_dim,
-                   most(0, cache->seen[layer][row] - shape->length), shape->length);
+                   most(0, cache->now.seen[layer][row] - shape->length), shape->length);
     return SC_OK;
 }
 
@@ -423,7 +423,7 @@ API int64_t {{name}}_cache_row_length(const {{name}}_cache *cache, int layer, in
     layer = length_layer(layer);
     if (check_kv(layer, NULL) || check_row(row, NULL))
         return -1;
-    return cache->seen[layer][row];
+    return cache->now.seen[layer][row];
 }
 
 API int64_t {{name}}_cache_seq_length(const {{name}}_cache *cache, int layer) {
@@ -445,7 +445,7 @@ API int {{name}}_cache_mask_sizes_row(const {{name}}_cache *cache, int layer, in
         return sc_fail(err, SC_EUSAGE, "{{name}}: cache: query_length %d is below 1", query_length);
     layer = length_layer(layer);
     const shape_info *shape = shape_of(layer);
-    const int64_t seen = cache->seen[layer][row];
+    const int64_t seen = cache->now.seen[layer][row];
     *kv_offset = shape->ring ? most(0, seen - shape->length + 1) : 0;
     *kv_length =
         shape->ring ? most(shape->length, seen - *kv_offset + query_length) : shape->length;
@@ -458,7 +458,7 @@ API int {{name}}_cache_mask_sizes(const {{name}}_cache *cache, int layer, int qu
         {{name}}_cache_mask_sizes_row(cache, layer, 0, query_length, kv_length, kv_offset, err);
     layer = length_layer(layer);
     for (int row = 1; row < BATCH && !rc; row++)
-        if (cache->seen[layer][row] != cache->seen[layer][0])
+        if (cache->now.seen[layer][row] != cache->now.seen[layer][0])
             return sc_fail(
                 err, SC_ESTATE,
                 "{{name}}: cache: layer %d: rows 0 and %d have other lengths (ask row by row)", layer,
@@ -492,17 +492,17 @@ API int {{name}}_cache_reset_row({{name}}_cache *cache, int row, sc_error *err) 
     for (int i = 0; i < BUFFERS; i++)
         memset(buffer_of(cache, i) + (size_t)row * buffers[i].row, 0, buffers[i].row);
     for (int layer = 0; layer < LAYERS; layer++) {
-        cache->seen[layer][row] = cache->kept[layer][row] = 0;
+        cache->now.seen[layer][row] = cache->now.kept[layer][row] = 0;
         cache->before[layer][row] = -1;
 {{#has_indexer}}
-        cache->indexed[layer][row] = 0;
+        cache->now.indexed[layer][row] = 0;
 {{/has_indexer}}
     }
 {{#has_states}}
     for (int i = 0; i < STATES; i++)
-        cache->held[i][row] = 0;
+        cache->now.held[i][row] = 0;
 {{/has_states}}
-    cache->padding[row] = 0;
+    cache->now.padding[row] = 0;
     return SC_OK;
 }
 
@@ -518,13 +518,13 @@ static int check_crop(const {{name}}_cache *cache, int layer, int64_t tokens_to_
                       sc_error *err) {
     const shape_info *shape = shape_of(layer);
     for (int row = 0; row < BATCH; row++) {
-        const int64_t seen = cache->seen[layer][row], left = seen + tokens_to_remove;
+        const int64_t seen = cache->now.seen[layer][row], left = seen + tokens_to_remove;
         if (left < 0)
             return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: crop by %lld of %lld tokens",
                            layer, (long long)tokens_to_remove, (long long)seen);
         /* The next token sees length - 1 tokens before it; are they there? */
-        const int there = most(0, left - shape->length + 1) >= cache->kept[layer][row];
-        if (shape->ring && cache->kept[layer][row] && !(shape->rewind && there))
+        const int there = most(0, left - shape->length + 1) >= cache->now.kept[layer][row];
+        if (shape->ring && cache->now.kept[layer][row] && !(shape->rewind && there))
             return sc_fail(err, SC_EFULL,
                            "{{name}}: cache: layer %d: cannot go back by %lld: its ring of %lld "
                            "slots has seen %lld tokens",
@@ -554,9 +554,10 @@ API int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_
         return rc;
     for (int layer = 0; layer < LAYERS; layer++)
         for (int row = 0; row < BATCH && {{name}}_place[layer].shape >= 0; row++) {
-            cache->seen[layer][row] += tokens_to_remove;
+            cache->now.seen[layer][row] += tokens_to_remove;
 {{#has_indexer}}
-            cache->indexed[layer][row] = least(cache->indexed[layer][row], cache->seen[layer][row]);
+            cache->now.indexed[layer][row] =
+                least(cache->now.indexed[layer][row], cache->now.seen[layer][row]);
 {{/has_indexer}}
         }
     forget_updates(cache);
@@ -565,7 +566,7 @@ API int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_
 
 /* Rows of one buffer change places a piece at a time, so no second buffer is needed. */
 static void reorder_buffer(unsigned char *buffer, size_t row_bytes, const int32_t *beam_idx) {
-    enum { PIECE = 512 };
+    enum { PIECE = 65536 / BATCH };
     unsigned char piece[BATCH][PIECE];
     for (size_t at = 0; at < row_bytes; at += PIECE) {
         const size_t bytes = (size_t)least(PIECE, (int64_t)(row_bytes - at));
@@ -595,17 +596,17 @@ API int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, s
     for (int i = 0; i < BUFFERS; i++)
         reorder_buffer(buffer_of(cache, i), buffers[i].row, beam_idx);
     for (int layer = 0; layer < LAYERS; layer++) {
-        reorder_numbers(cache->seen[layer], beam_idx);
-        reorder_numbers(cache->kept[layer], beam_idx);
+        reorder_numbers(cache->now.seen[layer], beam_idx);
+        reorder_numbers(cache->now.kept[layer], beam_idx);
 {{#has_indexer}}
-        reorder_numbers(cache->indexed[layer], beam_idx);
+        reorder_numbers(cache->now.indexed[layer], beam_idx);
 {{/has_indexer}}
     }
 {{#has_states}}
     for (int i = 0; i < STATES; i++)
-        reorder_numbers(cache->held[i], beam_idx);
+        reorder_numbers(cache->now.held[i], beam_idx);
 {{/has_states}}
-    reorder_numbers(cache->padding, beam_idx);
+    reorder_numbers(cache->now.padding, beam_idx);
     forget_updates(cache);
     return SC_OK;
 }

@@ -56,22 +56,27 @@ typedef struct {
 
 extern const layer_place {{name}}_place[LAYERS];
 
-struct sc_cache {
-    unsigned char *arena;           /* [ARENA_BYTES] */
-    int64_t seen[LAYERS][BATCH];    /* tokens given to each row of each layer */
-    int64_t before[LAYERS][BATCH];  /* the same before its last update, -1: none to speak of */
-    int64_t kept[LAYERS][BATCH];    /* the oldest position that a ring still has */
+/* What is known of the rows; a saved cache begins with it. */
+typedef struct {
+    int64_t seen[LAYERS][BATCH]; /* tokens given to each row of each layer */
+    int64_t kept[LAYERS][BATCH]; /* the oldest position that a ring still has */
     int64_t padding[BATCH];
-    /* [batch, kv_heads, EVICTED]: rows that the last update of a ring drove out and its queries
-     * still see, oldest first; and whose these are, -1: nobody's. */
-    kv *evicted_keys[CACHE_SHAPES + 1], *evicted_values[CACHE_SHAPES + 1];
-    int evicted_layer[CACHE_SHAPES + 1][BATCH];
 {{#has_indexer}}
     int64_t indexed[LAYERS][BATCH]; /* indexer keys given to each row */
 {{/has_indexer}}
 {{#has_states}}
-    int64_t held[STATES][BATCH]; /* has the row been updated since it was empty? */
+    int64_t held[STATES][BATCH];    /* has the row been updated since it was empty? */
 {{/has_states}}
+} cache_counts;
+
+struct sc_cache {
+    unsigned char *arena;          /* [ARENA_BYTES] */
+    cache_counts now, saved;       /* saved: those of the file that load looks at */
+    int64_t before[LAYERS][BATCH]; /* seen before the last update, -1: none to speak of */
+    /* [batch, kv_heads, EVICTED]: rows that the last update of a ring drove out and its queries
+     * still see, oldest first; and whose these are, -1: nobody's. */
+    kv *evicted_keys[CACHE_SHAPES + 1], *evicted_values[CACHE_SHAPES + 1];
+    int evicted_layer[CACHE_SHAPES + 1][BATCH];
     int64_t offloads, prefetches;
 {{#offloading}}
     unsigned char *host;   /* [HOST_BYTES] */
@@ -103,17 +108,16 @@ static inline kv *values_of(const {{name}}_cache *cache, int layer) {
 }
 {{#offloading}}
 
-/* Before a layer is updated: it and the next offloaded one come to the device. After it: the tokens
- * that the rows were given, not counted yet, go home. */
+/* Before a layer is updated: it and the next offloaded one come to the device. After it, its tokens
+ * counted: it goes. */
 void {{name}}_cache_begin({{name}}_cache *cache, int layer);
-void {{name}}_cache_end({{name}}_cache *cache, int layer, const int32_t *rows, int64_t batch,
-                        int64_t tokens);
+void {{name}}_cache_end({{name}}_cache *cache, int layer);
 {{/offloading}}
 
 /* Room for tokens more in the row? SC_EFULL names position and room. */
 int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens, sc_error *err);
 
-/* Counts tokens that put has put. */
+/* Counts tokens that put has put{{#offloading}}, and copies them home{{/offloading}}. */
 void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t tokens);
 
 {{#shapes}}

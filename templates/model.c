@@ -100,9 +100,10 @@ typedef struct {
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Tokens that the b-th row of the pass has in the cache, this pass's not counted; its padding. */
-static inline int64_t seen_by(const step *s, int64_t b) { return s->seen[b]; }
-static inline int64_t padding_of(const step *s, int64_t b) { return s->cache->padding[s->row[b]]; }
+/* Of the b-th row of the pass. */
+static inline int64_t padding_of(const step *s, int64_t b) {
+    return s->cache->now.padding[s->row[b]];
+}
 
 static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
 
@@ -242,7 +243,7 @@ static void embed(const step *s, int thread) {
     for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads;
          row++) {
         const int64_t batch = row / s->tokens, token = row % s->tokens;
-        const int64_t pos = seen_by(s, batch) + token - padding_of(s, batch);
+        const int64_t pos = s->seen[batch] + token - padding_of(s, batch);
         const int64_t id = pos < 0 ? 0 : s->ids[batch * s->ids_stride + token];
         float *x = s->model->x + row * HIDDEN_STRIDE;
 {{#tied}}
@@ -273,11 +274,11 @@ static void embed(const step *s, int thread) {
 
 /* The layer's cache has been given the pass's tokens. */
 static void count_tokens(const step *s, int layer) {
-{{#offloading}}
-    {{name}}_cache_end(s->cache, layer, s->row, s->batch, s->tokens);
-{{/offloading}}
     for (int64_t b = 0; b < s->batch; b++)
         {{name}}_cache_advance(s->cache, layer, s->row[b], s->tokens);
+{{#offloading}}
+    {{name}}_cache_end(s->cache, layer);
+{{/offloading}}
 }
 
 {{#kinds}}
@@ -418,20 +419,20 @@ static int check_call(const {{name}}_cache *cache, const int32_t *rows, int batc
             return sc_fail(err, SC_EUSAGE, "{{name}}: row %d is %s", row,
                            row < 0 || row >= BATCH ? "none of the batch's" : "there twice");
         taken[row] = true;
-        const int64_t seen = cache->seen[0][row];
+        const int64_t seen = cache->now.seen[0][row];
         for (int layer = 0; layer < LAYERS; layer++) {
-            if (cache->seen[layer][row] != seen)
+            if (cache->now.seen[layer][row] != seen)
                 return sc_fail(
                     err, SC_ESTATE,
                     "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)", layer,
-                    (long long)seen, (long long)cache->seen[layer][row]);
+                    (long long)seen, (long long)cache->now.seen[layer][row]);
             const int rc = {{name}}_cache_room(cache, layer, row, n, err);
             if (rc)
                 return rc;
         }
         for (int64_t i = 0; i < n; i++) {
             const int32_t id = tokens[b * (int64_t)n + i];
-            if ((id < 0 || id >= VOCAB) && seen + i >= cache->padding[row])
+            if ((id < 0 || id >= VOCAB) && seen + i >= cache->now.padding[row])
                 return sc_fail(err, SC_EUSAGE,
                                "{{name}}: token id %d at %lld of row %d is none of 0 … %d", (int)id,
                                (long long)i, row, VOCAB - 1);
@@ -460,7 +461,7 @@ API int {{name}}_model_forward_rows({{name}}_model *model, {{name}}_cache *cache
                    .threads = sc_threads_count(model->threads) };
         s.rows = batch * s.tokens;
         for (int b = 0; b < batch; b++)
-            s.seen[b] = cache->seen[0][rows[b]];
+            s.seen[b] = cache->now.seen[0][rows[b]];
         if (logits && all)
             s.logits = logits + done * VOCAB;
         else if (logits && done + s.tokens == n)

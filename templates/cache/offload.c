@@ -38,9 +38,9 @@ static void copy_used(const {{name}}_cache *cache, int layer, unsigned char *to,
     const size_t value = (size_t)(shape->slots * shape->value) * sizeof(kv);
     const size_t keys = (size_t)(BATCH * shape->kv_heads) * key;
     for (int row = 0; row < BATCH; row++) {
-        const int64_t seen = cache->seen[layer][row];
+        const int64_t seen = cache->now.seen[layer][row];
         const size_t used =
-            (size_t)(cache->kept[layer][row] ? shape->slots : least(seen, shape->slots));
+            (size_t)(cache->now.kept[layer][row] ? shape->slots : least(seen, shape->slots));
         for (size_t at = (size_t)(row * shape->kv_heads);
              at < (size_t)((row + 1) * shape->kv_heads); at++) {
             memcpy(to + at * key, from + at * key, used * (size_t)shape->key * sizeof(kv));
@@ -94,8 +94,8 @@ static void write_back({{name}}_cache *cache, int layer, int row, int64_t tokens
     const unsigned char *from = cache->arena + {{name}}_slot[cache->slot_of[layer]];
     unsigned char *to = home_of(cache, layer);
     const size_t keys = (size_t)(BATCH * shape->kv_heads * shape->slots) * key;
-    const int64_t end = cache->seen[layer][row] + tokens;
-    for (int64_t pos = most(cache->seen[layer][row], end - shape->slots); pos < end; pos++)
+    const int64_t end = cache->now.seen[layer][row] + tokens;
+    for (int64_t pos = most(cache->now.seen[layer][row], end - shape->slots); pos < end; pos++)
         for (int64_t head = 0; head < shape->kv_heads; head++) {
             const size_t at =
                 (size_t)((row * shape->kv_heads + head) * shape->slots + pos % shape->slots);
@@ -112,12 +112,9 @@ void {{name}}_cache_begin({{name}}_cache *cache, int layer) {
         fetch(cache, layer, next_offloaded[layer]);
 }
 
-void {{name}}_cache_end({{name}}_cache *cache, int layer, const int32_t *rows, int64_t batch,
-                      int64_t tokens) {
+void {{name}}_cache_end({{name}}_cache *cache, int layer) {
     if ({{name}}_place[layer].slots < 0)
         return;
-    for (int64_t b = 0; b < batch; b++)
-        write_back(cache, layer, rows[b], tokens);
     release(cache, layer);
     cache->offloads++;
 }

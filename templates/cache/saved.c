@@ -1,34 +1,24 @@
 {{! saved.c - a cache in a file. }}
-/* A saved cache: this header, then row by row the used slots of every layer's keys, values and
- * indexer keys, and its states. */
-typedef struct {
+/* A saved cache: this, the counts, a checksum of all else, then row by row the used slots of every
+ * layer's keys, values and indexer keys, and its states. */
+static const struct {
     char magic[8];
     unsigned char layout[32]; /* of the casting */
-    int64_t seen[LAYERS][BATCH], kept[LAYERS][BATCH], padding[BATCH];
-{{#has_indexer}}
-    int64_t indexed[LAYERS][BATCH];
-{{/has_indexer}}
-{{#has_states}}
-    int64_t held[STATES][BATCH];
-{{/has_states}}
-    uint64_t checksum; /* of the fields above and all that follows */
-} saved_header;
-
-static const unsigned char layout_id[32] = {
+} saved_head = { "SCCACHE2", {
     {{layout_bytes}}
-};
+} };
 
 /* Calls visit on every stored run of bytes, in the file's order. */
-static int each_run(const {{name}}_cache *cache, const saved_header *header,
+static int each_run(const {{name}}_cache *cache, const cache_counts *counts,
                     int (*visit)(void *run, size_t bytes, void *arg), void *arg) {
     int rc = 0;
     for (int layer = 0; layer < LAYERS; layer++) {
         const shape_info *shape = {{name}}_place[layer].shape < 0 ? NULL : shape_of(layer);
         for (int64_t row = 0; shape && row < BATCH && !rc; row++) {
             /* A ring that has been full once may have any slot in use. */
-            const int64_t used = header->kept[layer][row]
+            const int64_t used = counts->kept[layer][row]
                                      ? shape->slots
-                                     : least(header->seen[layer][row], shape->slots);
+                                     : least(counts->seen[layer][row], shape->slots);
             for (int64_t at = row * shape->kv_heads; at < (row + 1) * shape->kv_heads && !rc;
                  at++) {
                 rc = visit(keys_of(cache, layer) + at * shape->slots * shape->key,
@@ -42,14 +32,14 @@ static int each_run(const {{name}}_cache *cache, const saved_header *header,
             if (!rc)
                 rc = visit(cache->arena + indexers[layer].offset +
                                (size_t)(row * shape->slots) * width,
-                           (size_t)header->indexed[layer][row] * width, arg);
+                           (size_t)counts->indexed[layer][row] * width, arg);
 {{/has_indexer}}
         }
     }
 {{#has_states}}
     for (int i = 0; i < STATES; i++)
         for (int row = 0; row < BATCH && !rc; row++)
-            if (header->held[i][row])
+            if (counts->held[i][row])
                 rc = visit(state_row(cache, i, row),
                            (size_t)(states[i].channels * states[i].columns) * states[i].size, arg);
 {{/has_states}}
@@ -64,6 +54,12 @@ typedef struct {
 static int sum_run(void *run, size_t bytes, void *arg) {
     sc_checksum_add(&((saved_file *)arg)->sum, run, bytes);
     return 0;
+}
+
+static void sum_begin(saved_file *file, const cache_counts *counts) {
+    sc_checksum_begin(&file->sum);
+    sc_checksum_add(&file->sum, &saved_head, sizeof saved_head);
+    sc_checksum_add(&file->sum, counts, sizeof *counts);
 }
 
 static int transfer(int fd, void *data, size_t bytes, int writing) {
@@ -108,27 +104,17 @@ API int {{name}}_cache_save(const {{name}}_cache *cache, const char *path, sc_er
     char aside[4096];
     if ((size_t)snprintf(aside, sizeof aside, "%s.XXXXXX", path) >= sizeof aside)
         return sc_fail(err, SC_EUSAGE, "%s: the path is too long", path);
-    saved_header header = { .magic = "SCCACHE2" };
-    memcpy(header.layout, layout_id, sizeof layout_id);
-    memcpy(header.seen, cache->seen, sizeof header.seen);
-    memcpy(header.kept, cache->kept, sizeof header.kept);
-    memcpy(header.padding, cache->padding, sizeof header.padding);
-{{#has_indexer}}
-    memcpy(header.indexed, cache->indexed, sizeof header.indexed);
-{{/has_indexer}}
-{{#has_states}}
-    memcpy(header.held, cache->held, sizeof header.held);
-{{/has_states}}
     saved_file file = { .fd = mkstemp(aside) };
     if (file.fd < 0)
         return sc_fail(err, SC_EENV, "%s: cannot be made: %s", aside, strerror(errno));
-    sc_checksum_begin(&file.sum);
-    sc_checksum_add(&file.sum, &header, offsetof(saved_header, checksum));
-    each_run(cache, &header, sum_run, &file);
-    header.checksum = sc_checksum_end(&file.sum);
+    sum_begin(&file, &cache->now);
+    each_run(cache, &cache->now, sum_run, &file);
+    uint64_t checksum = sc_checksum_end(&file.sum);
     int rc = SC_OK;
-    if (transfer(file.fd, &header, sizeof header, 1) ||
-        each_run(cache, &header, write_run, &file) || fsync(file.fd))
+    if (transfer(file.fd, (void *)&saved_head, sizeof saved_head, 1) ||
+        transfer(file.fd, (void *)&cache->now, sizeof cache->now, 1) ||
+        transfer(file.fd, &checksum, sizeof checksum, 1) ||
+        each_run(cache, &cache->now, write_run, &file) || fsync(file.fd))
         rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
     if (close(file.fd) && !rc)
         rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
@@ -140,11 +126,11 @@ API int {{name}}_cache_save(const {{name}}_cache *cache, const char *path, sc_er
 }
 
 /* Could a cache of this casting have these counters? */
-static int check_counters(const saved_header *header, const char *path, sc_error *err) {
+static int check_counters(const cache_counts *counts, const char *path, sc_error *err) {
     for (int layer = 0; layer < LAYERS; layer++)
         for (int row = 0; row < BATCH; row++) {
             const shape_info *shape = {{name}}_place[layer].shape < 0 ? NULL : shape_of(layer);
-            const int64_t seen = header->seen[layer][row], kept = header->kept[layer][row];
+            const int64_t seen = counts->seen[layer][row], kept = counts->kept[layer][row];
             const int64_t gone = shape && seen > shape->slots ? seen - shape->slots : 0;
             /* Only a ring that has been rewound has lost more than what it drove out. */
             const int rewound = shape && shape->rewind && kept > gone && kept <= seen &&
@@ -153,65 +139,60 @@ static int check_counters(const saved_header *header, const char *path, sc_error
                 return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: a length of %lld", path,
                                layer, row, (long long)seen);
 {{#has_indexer}}
-            const int64_t indexed = header->indexed[layer][row];
+            const int64_t indexed = counts->indexed[layer][row];
             if (indexed < 0 || indexed > (indexers[layer].dim ? shape->slots : 0))
                 return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: %lld indexer keys", path,
                                layer, row, (long long)indexed);
 {{/has_indexer}}
         }
     for (int row = 0; row < BATCH; row++)
-        if (header->padding[row] < 0 || header->padding[row] >= MAX_CACHE_LEN)
+        if (counts->padding[row] < 0 || counts->padding[row] >= MAX_CACHE_LEN)
             return sc_fail(err, SC_EINPUT, "%s: row %d: a padding of %lld", path, row,
-                           (long long)header->padding[row]);
+                           (long long)counts->padding[row]);
     return SC_OK;
 }
 
-static int check_saved(saved_file *file, const {{name}}_cache *cache, saved_header *header,
-                       const char *path, sc_error *err) {
-    if (transfer(file->fd, header, sizeof *header, 0) || memcmp(header->magic, "SCCACHE2", 8))
+/* Leaves the counts in cache->saved, and the file at its first run the second time round. */
+static int check_saved(saved_file *file, {{name}}_cache *cache, const char *path, sc_error *err) {
+    unsigned char head[sizeof saved_head], more;
+    uint64_t checksum;
+    if (transfer(file->fd, head, sizeof head, 0) ||
+        memcmp(head, saved_head.magic, sizeof saved_head.magic))
         return sc_fail(err, SC_EINPUT, "%s: is no saved cache of this casting", path);
-    if (memcmp(header->layout, layout_id, sizeof layout_id))
+    if (memcmp(head, &saved_head, sizeof head))
         return sc_fail(err, SC_EINPUT, "%s: was saved by another casting", path);
-    const int rc = check_counters(header, path, err);
+    if (transfer(file->fd, &cache->saved, sizeof cache->saved, 0) ||
+        transfer(file->fd, &checksum, sizeof checksum, 0))
+        return sc_fail(err, SC_EINPUT, "%s: ends early", path);
+    const int rc = check_counters(&cache->saved, path, err);
     if (rc)
         return rc;
-    sc_checksum_begin(&file->sum);
-    sc_checksum_add(&file->sum, header, offsetof(saved_header, checksum));
-    char more;
-    if (each_run(cache, header, skim_run, file))
+    const off_t runs = lseek(file->fd, 0, SEEK_CUR);
+    sum_begin(file, &cache->saved);
+    if (each_run(cache, &cache->saved, skim_run, file))
         return sc_fail(err, SC_EINPUT, "%s: ends early", path);
     if (read(file->fd, &more, 1) != 0)
         return sc_fail(err, SC_EINPUT, "%s: has bytes after its end", path);
-    if (sc_checksum_end(&file->sum) != header->checksum)
+    if (sc_checksum_end(&file->sum) != checksum)
         return sc_fail(err, SC_EINPUT, "%s: its checksum does not match", path);
+    if (runs < 0 || lseek(file->fd, runs, SEEK_SET) < 0)
+        return sc_fail(err, SC_EINPUT, "%s: cannot be read twice: %s", path, strerror(errno));
     return SC_OK;
 }
 
 API int {{name}}_cache_load({{name}}_cache *cache, const char *path, sc_error *err) {
     saved_file file = { .fd = open(path, O_RDONLY | O_CLOEXEC) };
-    saved_header header;
     if (file.fd < 0)
         return sc_fail(err, SC_EINPUT, "%s: cannot be opened: %s", path, strerror(errno));
-    int rc = check_saved(&file, cache, &header, path, err);
-    if (!rc && lseek(file.fd, sizeof header, SEEK_SET) < 0)
-        rc = sc_fail(err, SC_EINPUT, "%s: cannot be read twice: %s", path, strerror(errno));
+    int rc = check_saved(&file, cache, path, err);
     if (!rc) {
         {{name}}_cache_reset(cache, NULL);
-        if (each_run(cache, &header, read_run, &file)) {
+        if (each_run(cache, &cache->saved, read_run, &file)) {
             rc = sc_fail(err, SC_EENV, "%s: changed while it was read; the cache is empty now",
                          path);
             {{name}}_cache_reset(cache, NULL);
-        } else {
-            memcpy(cache->seen, header.seen, sizeof header.seen);
-            memcpy(cache->kept, header.kept, sizeof header.kept);
-            memcpy(cache->padding, header.padding, sizeof header.padding);
-{{#has_indexer}}
-            memcpy(cache->indexed, header.indexed, sizeof header.indexed);
-{{/has_indexer}}
-{{#has_states}}
-            memcpy(cache->held, header.held, sizeof header.held);
-{{/has_states}}
-        }
+        } else
+            cache->now = cache->saved;
     }
     close(file.fd);
     return rc;

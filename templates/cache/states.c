@@ -34,7 +34,7 @@ static const struct {
 static int check_states_crop(const {{name}}_cache *cache, int layer, sc_error *err) {
     for (int i = 0; i < STATES; i++)
         for (int row = 0; row < BATCH && states[i].layer == layer; row++)
-            if (cache->held[i][row])
+            if (cache->now.held[i][row])
                 return sc_fail(err, SC_EFULL,
                                "{{name}}: cache: layer %d: cannot go back: its states are of the "
                                "last token only",
@@ -82,7 +82,7 @@ static void shift(unsigned char *kept, const unsigned char *fresh, unsigned char
 /* LinearAttentionLayer.update_conv_state: the first update is padded with zeros on its left, the
  * later ones show the old columns before the new. */
 static int64_t shown_columns(const {{name}}_cache *cache, int i, int row, int tokens) {
-    return cache->held[i][row] ? states[i].columns + tokens : most(states[i].columns, tokens);
+    return cache->now.held[i][row] ? states[i].columns + tokens : most(states[i].columns, tokens);
 }
 
 static void update_conv_row({{name}}_cache *cache, int i, int row, const unsigned char *inputs,
@@ -93,11 +93,13 @@ static void update_conv_row({{name}}_cache *cache, int i, int row, const unsigne
     for (size_t channel = 0; channel < (size_t)states[i].channels; channel++)
         shift(state_row(cache, i, row) + channel * kept, inputs + channel * fresh,
               visible ? visible + channel * shown : NULL, kept, fresh, shown);
-    cache->held[i][row] = 1;
+    cache->now.held[i][row] = 1;
 }
 
-API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
-                                 int tokens, void *visible, int64_t *columns, sc_error *err) {
+/* Rows from … to - 1; inputs and visible begin with those of row from. */
+static int update_conv_rows({{name}}_cache *cache, int layer, int index, int from, int to,
+                            const unsigned char *inputs, int tokens, unsigned char *visible,
+                            int64_t *columns, sc_error *err) {
     int i;
     const int rc = find_state(&i, layer, index, 0, err);
     if (rc)
@@ -105,80 +107,81 @@ API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, 
     if (tokens < 1)
         return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
                        tokens);
-    const int64_t shown = shown_columns(cache, i, 0, tokens);
-    for (int row = 1; row < BATCH; row++)
+    const int64_t shown = shown_columns(cache, i, from, tokens);
+    for (int row = from + 1; row < to; row++)
         if (shown_columns(cache, i, row, tokens) != shown)
             return sc_fail(
                 err, SC_ESTATE,
                 "{{name}}: cache: layer %d: rows 0 and %d show other lengths (update row by row)",
                 layer, row);
-    for (int row = 0; row < BATCH; row++) {
-        const size_t at = (size_t)(row * states[i].channels) * states[i].size;
-        update_conv_row(cache, i, row, (const unsigned char *)inputs + at * (size_t)tokens, tokens,
-                        visible ? (unsigned char *)visible + at * (size_t)shown : NULL);
+    for (int row = from; row < to; row++) {
+        const size_t at = (size_t)((row - from) * states[i].channels) * states[i].size;
+        update_conv_row(cache, i, row, inputs + at * (size_t)tokens, tokens,
+                        visible ? visible + at * (size_t)shown : NULL);
     }
     if (columns)
         *columns = shown;
     return SC_OK;
 }
 
+API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
+                                 int tokens, void *visible, int64_t *columns, sc_error *err) {
+    return update_conv_rows(cache, layer, index, 0, BATCH, inputs, tokens, visible, columns, err);
+}
+
 API int {{name}}_cache_update_conv_row({{name}}_cache *cache, int layer, int index, int row,
                                      const void *inputs, int tokens, void *visible,
                                      int64_t *columns, sc_error *err) {
-    int i, rc = find_state(&i, layer, index, 0, err);
-    if (!rc)
-        rc = check_row(row, err);
+    const int rc = check_row(row, err);
+    return rc ? rc
+              : update_conv_rows(cache, layer, index, row, row + 1, inputs, tokens, visible,
+                                 columns, err);
+}
+
+/* Rows from … to - 1; state begins with that of row from. */
+static int update_recurrent_rows({{name}}_cache *cache, int layer, int index, int from, int to,
+                                 const void *state, sc_error *err) {
+    int i;
+    const int rc = find_state(&i, layer, index, 1, err);
     if (rc)
         return rc;
-    if (tokens < 1)
-        return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
-                       tokens);
-    if (columns)
-        *columns = shown_columns(cache, i, row, tokens);
-    update_conv_row(cache, i, row, inputs, tokens, visible);
+    memcpy(state_row(cache, i, from), state,
+           (size_t)((to - from) * states[i].columns) * states[i].size);
+    for (int row = from; row < to; row++)
+        cache->now.held[i][row] = 1;
     return SC_OK;
 }
 
 API int {{name}}_cache_update_recurrent({{name}}_cache *cache, int layer, int index, const void *state,
                                       sc_error *err) {
-    int i, rc = find_state(&i, layer, index, 1, err);
-    if (rc)
-        return rc;
-    memcpy(state_row(cache, i, 0), state, (size_t)(BATCH * states[i].columns) * states[i].size);
-    for (int row = 0; row < BATCH; row++)
-        cache->held[i][row] = 1;
-    return SC_OK;
+    return update_recurrent_rows(cache, layer, index, 0, BATCH, state, err);
 }
 
 API int {{name}}_cache_update_recurrent_row({{name}}_cache *cache, int layer, int index, int row,
                                           const void *state, sc_error *err) {
-    int i, rc = find_state(&i, layer, index, 1, err);
-    if (!rc)
-        rc = check_row(row, err);
-    if (rc)
-        return rc;
-    memcpy(state_row(cache, i, row), state, (size_t)states[i].columns * states[i].size);
-    cache->held[i][row] = 1;
-    return SC_OK;
+    const int rc = check_row(row, err);
+    return rc ? rc : update_recurrent_rows(cache, layer, index, row, row + 1, state, err);
 }
 
-API int {{name}}_cache_read_conv(const {{name}}_cache *cache, int layer, int index, void *state,
-                               sc_error *err) {
+/* [BATCH] rows of the layer's state of that index. */
+static int read_state(const {{name}}_cache *cache, int layer, int index, int recurrent, void *state,
+                      sc_error *err) {
     int i;
-    const int rc = find_state(&i, layer, index, 0, err);
+    const int rc = find_state(&i, layer, index, recurrent, err);
     if (!rc)
         memcpy(state, state_row(cache, i, 0),
                (size_t)(BATCH * states[i].channels * states[i].columns) * states[i].size);
     return rc;
 }
 
+API int {{name}}_cache_read_conv(const {{name}}_cache *cache, int layer, int index, void *state,
+                               sc_error *err) {
+    return read_state(cache, layer, index, 0, state, err);
+}
+
 API int {{name}}_cache_read_recurrent(const {{name}}_cache *cache, int layer, int index, void *state,
                                     sc_error *err) {
-    int i;
-    const int rc = find_state(&i, layer, index, 1, err);
-    if (!rc)
-        memcpy(state, state_row(cache, i, 0), (size_t)(BATCH * states[i].columns) * states[i].size);
-    return rc;
+    return read_state(cache, layer, index, 1, state, err);
 }
 
 {{/has_states}}
@@ -195,18 +198,18 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
         return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
                        tokens);
     for (int row = from; row < to; row++)
-        if (tokens > slots - cache->indexed[layer][row])
+        if (tokens > slots - cache->now.indexed[layer][row])
             return sc_fail(err, SC_EFULL,
                            "{{name}}: cache: layer %d: %d indexer keys at position %lld, room for "
                            "%lld (max_cache_len is %d)",
-                           layer, tokens, (long long)cache->indexed[layer][row],
-                           (long long)(slots - cache->indexed[layer][row]), MAX_CACHE_LEN);
+                           layer, tokens, (long long)cache->now.indexed[layer][row],
+                           (long long)(slots - cache->now.indexed[layer][row]), MAX_CACHE_LEN);
     for (int row = from; row < to; row++) {
         memcpy(cache->arena + indexers[layer].offset +
-                   (size_t)(row * slots + cache->indexed[layer][row]) * width,
+                   (size_t)(row * slots + cache->now.indexed[layer][row]) * width,
                (const unsigned char *)keys + (size_t)((row - from) * tokens) * width,
                (size_t)tokens * width);
-        cache->indexed[layer][row] += tokens;
+        cache->now.indexed[layer][row] += tokens;
     }
     return SC_OK;
 }
@@ -231,7 +234,7 @@ API int {{name}}_cache_read_indexer(const {{name}}_cache *cache, int layer, void
     for (int row = 0; row < BATCH; row++) {
         /* A crop leaves keys behind its end. */
         unsigned char *to = (unsigned char *)keys + (size_t)(row * slots) * width;
-        const size_t used = (size_t)cache->indexed[layer][row] * width;
+        const size_t used = (size_t)cache->now.indexed[layer][row] * width;
         memcpy(to, cache->arena + indexers[layer].offset + (size_t)(row * slots) * width, used);
         memset(to + used, 0, (size_t)slots * width - used);
     }

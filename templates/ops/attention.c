@@ -39,7 +39,7 @@ static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, int6
     t.first = index % tiles * ATTENTION{{id}}_TOKENS;
     t.tokens = least(ATTENTION{{id}}_TOKENS, s->tokens - t.first);
     t.padding = padding_of(s, t.batch);
-    t.begin = seen_by(s, t.batch);
+    t.begin = s->seen[t.batch];
     t.seen = t.begin + s->tokens;
     t.oldest = most(0, t.begin - SHAPE{{shape}}_LENGTH + 1);
     t.keys = keys_of(c, layer) + row * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_KEY;
@@ -199,7 +199,7 @@ static void keep{{id}}(const step *s, int thread, int layer) {
             const int64_t row = batch * s->tokens + token;
             const float *from = s->model->qkv + row * QKV_STRIDE;
             kv_value *key_to = keys + token * SHAPE{{shape}}_DIM, *value_to = values + token * SHAPE{{shape}}_V_DIM;
-            if (seen_by(s, batch) + token < padding_of(s, batch)) {
+            if (s->seen[batch] + token < padding_of(s, batch)) {
                 memset(key_to, 0, SHAPE{{shape}}_DIM * sizeof *keys);
                 memset(value_to, 0, SHAPE{{shape}}_V_DIM * sizeof *values);
                 continue;
