@@ -1,67 +1,16 @@
-/* check_cache.c - the cache of a casting, through its public API, against the reference's traces,
- * cases from the field and a slow obvious model. */
+/* check_cache.c - the cache of a casting, through its public API, against the reference's traces.
+ */
 #include <check.h>
-#include <dirent.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "../codegen/json.h"
-#include "support/cast.h"
-#include "support/run.h"
+#include "support/subject.h"
+#include "support/trace.h"
 
 Suite *cache_suite(void);
-
-/* One cache under test, and buffers that hold whatever it returns. */
-typedef struct {
-    cast_shape shape;
-    const sc_casting *api;
-    sc_cache *cache;
-    int layers, first_layer; /* what layer 0 is in the rule of the inputs */
-    float *keys, *values;
-    sc_error err;
-} subject;
-
-static subject begin(const cast_shape *shape) {
-    subject s = { .shape = *shape, .api = cast_make(shape), .layers = (int)strlen(shape->types) };
-    const size_t floats = cast_floats(shape, 2 * shape->max_cache_len);
-    s.keys = calloc(floats, sizeof(float));
-    s.values = calloc(floats, sizeof(float));
-    ck_assert(s.keys && s.values);
-    ck_assert_int_eq(s.api->cache_create(&s.cache, &s.err), SC_OK);
-    return s;
-}
-
-static void end(subject *s) {
-    s->api->cache_destroy(s->cache);
-    free(s->keys);
-    free(s->values);
-}
-
-/* What must not change when a call is refused. */
-typedef struct {
-    char *data;
-    size_t bytes;
-} state;
-
-static state state_of(const subject *s) {
-    state now;
-    now.data = cast_state(&s->shape, s->cache, 1, &now.bytes);
-    return now;
-}
-
-static void assert_unchanged(const subject *s, state *before, const char *what) {
-    state now = state_of(s);
-    ck_assert_msg(now.bytes == before->bytes && !memcmp(now.data, before->data, now.bytes),
-                  "%s changed the cache", what);
-    free(now.data);
-    free(before->data);
-}
 
 /* ---- the reference's traces ---- */
 
@@ -97,15 +46,6 @@ static const char *const traces[] = {
 };
 enum { TRACES = sizeof traces / sizeof *traces };
 
-static cJSON *trace_json(const char *name) {
-    char path[256];
-    sc_error err = { 0 };
-    cJSON *json;
-    snprintf(path, sizeof path, "tests/reference/cache_traces/%s.json", name);
-    ck_assert_msg(!sc_json_read(&json, path, 1 << 24, &err), "%s", err.message);
-    return json;
-}
-
 static int number(const cJSON *object, const char *key) {
     const cJSON *item = sc_json_get(object, key);
     ck_assert_msg(cJSON_IsNumber(item), "the trace lacks %s", key);
@@ -129,6 +69,8 @@ static cast_shape trace_shape(const cJSON *trace) {
     return shape;
 }
 
+static int first_layer; /* what layer 0 is in the rule of the inputs */
+
 /* The inputs by the trace's rule. */
 static void trace_tokens(subject *s, int layer, int serial, int tokens) {
     float *k = s->keys, *v = s->values;
@@ -137,7 +79,7 @@ static void trace_tokens(subject *s, int layer, int serial, int tokens) {
             for (int t = 0; t < tokens; t++)
                 for (int d = 0; d < CAST_DIM; d++) {
                     const int sum =
-                        (s->first_layer + layer) * 7 + b * 11 + h * 5 + (serial + t) * 3 + d;
+                        (first_layer + layer) * 7 + b * 11 + h * 5 + (serial + t) * 3 + d;
                     *k++ = (float)(sum % 64) / 8;
                     *v++ = (float)((sum + 29) % 64) / 8 - 4;
                 }
@@ -317,10 +259,10 @@ static int replay_call(subject *s, const cJSON *step, const char *op, int amount
 }
 
 START_TEST(a_cache_does_what_the_reference_traced) {
-    cJSON *trace = trace_json(traces[_i]);
+    cJSON *trace = trace_read(traces[_i]);
     const cast_shape shape = trace_shape(trace);
-    subject s = begin(&shape);
-    s.first_layer = sc_json_get(trace, "layer_index") ? number(trace, "layer_index") : 0;
+    subject s = subject_begin(&shape);
+    first_layer = sc_json_get(trace, "layer_index") ? number(trace, "layer_index") : 0;
     const cJSON *step;
     int serial = 0, lost = 0, i = 0;
     if (sc_json_get(trace, "max_length"))
@@ -346,10 +288,10 @@ START_TEST(a_cache_does_what_the_reference_traced) {
         for (int layer = 0; !lost && layer < s.layers; layer++)
             assert_counters(&s, layer, layers ? cJSON_GetArrayItem(layers, layer) : before, what);
         lost = 0;
-        state was = state_of(&s);
+        subject_state was = subject_state_of(&s);
         const int rc = replay_call(&s, step, op, amount, first, what);
         if (rc) {
-            assert_unchanged(&s, &was, what);
+            subject_assert_unchanged(&s, &was, what);
             lost = !(rc == SC_EUSAGE && amount > 0);
             continue;
         }
@@ -361,7 +303,7 @@ START_TEST(a_cache_does_what_the_reference_traced) {
             assert_stored(&s, layer, stored ? cJSON_GetArrayItem(stored, layer) : after, what);
         }
     }
-    end(&s);
+    subject_end(&s);
     cJSON_Delete(trace);
 }
 END_TEST
@@ -369,7 +311,7 @@ END_TEST
 /* Exports and builds once, before the first fork. */
 static void make_trace_castings(void) {
     for (int i = 0; i < TRACES; i++) {
-        cJSON *trace = trace_json(traces[i]);
+        cJSON *trace = trace_read(traces[i]);
         const cast_shape shape = trace_shape(trace);
         cast_make(&shape);
         cJSON_Delete(trace);

@@ -9,6 +9,7 @@
 
 #include "../codegen/json.h"
 #include "support/cast.h"
+#include "support/trace.h"
 
 Suite *cache_kinds_suite(void);
 
@@ -17,15 +18,6 @@ static const char *const traces[] = {
     "hybrid_full", "hybrid_sliding",         "indexed",     "full_kv_width",
 };
 enum { TRACES = sizeof traces / sizeof *traces, MOST = 4096 };
-
-static cJSON *trace_json(const char *name) {
-    char path[256];
-    sc_error err = { 0 };
-    cJSON *json;
-    snprintf(path, sizeof path, "tests/reference/cache_traces/%s.json", name);
-    ck_assert_msg(!sc_json_read(&json, path, 1 << 24, &err), "%s", err.message);
-    return json;
-}
 
 /* The number of that name, in the trace or among its arguments; -1: there is none. */
 static int number(const cJSON *trace, const char *key) {
@@ -202,7 +194,7 @@ static void assert_after(subject *s, const cJSON *after, const char *what) {
 }
 
 START_TEST(a_layer_of_any_kind_does_what_the_reference_traced) {
-    cJSON *trace = trace_json(traces[_i]);
+    cJSON *trace = trace_read(traces[_i]);
     const cJSON *step;
     subject *s = calloc(1, sizeof *s);
     ck_assert_ptr_nonnull(s);
@@ -250,7 +242,7 @@ END_TEST
 /* Exports and builds once, before the first fork. */
 static void make_castings(void) {
     for (int i = 0; i < TRACES; i++) {
-        cJSON *trace = trace_json(traces[i]);
+        cJSON *trace = trace_read(traces[i]);
         cast_trace(traces[i], trace);
         cJSON_Delete(trace);
     }

@@ -18,6 +18,7 @@
 #include "../codegen/safetensors.h"
 #include "../runtime/half.h"
 #include "support/cast.h"
+#include "support/draw.h"
 #include "support/kv_codec.h"
 #include "support/run.h"
 
@@ -29,12 +30,7 @@ enum { DIM = 64, ROUNDS = 4000 };
 
 static uint64_t random_state;
 
-static uint64_t draw(void) { /* xorshift64* */
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return random_state * 2685821657736338717u >> 32;
-}
+static uint64_t draw32(void) { return draw_bits(&random_state) >> 32; }
 
 static float float_of(uint32_t bits) {
     float x;
@@ -51,7 +47,7 @@ static uint32_t bits_of(float x) {
 /* Of any finite size, with all of its 24 bits. */
 static float any_float(void) {
     for (;;) {
-        const float x = float_of((uint32_t)draw());
+        const float x = float_of((uint32_t)draw32());
         if (isfinite(x))
             return x;
     }
@@ -166,7 +162,8 @@ START_TEST(halves_are_the_compiler_s) {
     }
     for (int i = 0; i < 100 * ROUNDS; i++) {
         /* Most sizes are far outside: every other one is brought near. */
-        const float x = i % 2 ? any_float() : float_of(0x33000000 + (uint32_t)draw() % 0x15000000);
+        const float x =
+            i % 2 ? any_float() : float_of(0x33000000 + (uint32_t)draw32() % 0x15000000);
         const half h = (half)x;
         uint16_t bits;
         memcpy(&bits, &h, sizeof bits);
@@ -276,7 +273,7 @@ static void check_row(int codec, row *r, const char *what) {
 /* Uniform in (-size, size), some much smaller. */
 static void fill_row(row *r, double size) {
     for (int i = 0; i < DIM; i++)
-        r->in[i] = (float)(size * ((double)draw() / 0x1p31 - 1) * (i % 5 ? 1 : 0x1p-7));
+        r->in[i] = (float)(size * ((double)draw32() / 0x1p31 - 1) * (i % 5 ? 1 : 0x1p-7));
 }
 
 /* Largest size that each dtype holds whole, smallest that is not all zero. */
@@ -288,17 +285,17 @@ START_TEST(a_row_comes_back_within_the_bound) {
     random_state = (uint64_t)_i + 1;
     for (int i = 0; i < ROUNDS; i++) {
         /* 2^-150 is below the smallest float. */
-        double size = ldexp(1 + (double)draw() / 0x1p32, (int)(draw() % 278) - 150);
+        double size = ldexp(1 + (double)draw32() / 0x1p32, (int)(draw32() % 278) - 150);
         size = size > largest[_i] ? largest[_i] : size;
         snprintf(what, sizeof what, "round %d, size %g", i, size);
         fill_row(&r, size);
         if (i % 3 == 0) /* the very largest */
-            r.in[draw() % DIM] = (float)size;
+            r.in[draw32() % DIM] = (float)size;
         check_row(_i, &r, what);
     }
     for (int i = 0; i < ROUNDS; i++) { /* sizes that keys and values have */
         snprintf(what, sizeof what, "usual round %d", i);
-        fill_row(&r, 0.01 + (double)(draw() % 1000) / 10);
+        fill_row(&r, 0.01 + (double)(draw32() % 1000) / 10);
         check_row(_i, &r, what);
     }
 }
@@ -338,7 +335,7 @@ START_TEST(float32_keeps_every_bit) {
     random_state = 3;
     for (int i = 0; i < ROUNDS; i++) {
         for (int k = 0; k < DIM; k++)
-            in[k] = (uint32_t)draw(); /* NaN, infinity and denormals among them */
+            in[k] = (uint32_t)draw32(); /* NaN, infinity and denormals among them */
         memcpy(floats, in, sizeof floats);
         kv_codec_float32.store(stored, floats, DIM);
         kv_codec_float32.put(kept, in, DIM);
@@ -375,7 +372,7 @@ START_TEST(q8_0_keeps_the_nearest_multiple_of_its_scale) {
     static row r;
     random_state = 17;
     for (int round = 0; round < ROUNDS; round++) {
-        fill_row(&r, 0.01 + (double)(draw() % 10000) / 10);
+        fill_row(&r, 0.01 + (double)(draw32() % 10000) / 10);
         round_trip(&kv_codec_q8_0, &r);
         for (int block = 0; block < DIM / 32; block++) {
             const unsigned char *at = r.kept + 34 * block;
@@ -412,7 +409,7 @@ START_TEST(fp8_keeps_the_nearest_code_and_gives_its_value) {
     random_state = 19;
     ck_assert(e4m3_value(0x7e) == 448 && e4m3_value(1) == 0x1p-9); /* OFP8, table 2 */
     for (int round = 0; round < ROUNDS; round++) {
-        fill_row(&r, 0.01 + (double)(draw() % 10000) / 10);
+        fill_row(&r, 0.01 + (double)(draw32() % 10000) / 10);
         if (round < 128) /* every code there is, by the scale 1 */
             for (int i = 0; i < DIM; i++)
                 r.in[i] =
@@ -500,7 +497,7 @@ static void token_row(const kv_codec *c, int kind, int layer, int b, int head, i
         (uint64_t)pos + 1;
     random_state *= 0x9E3779B97F4A7C15u;
     for (int d = 0; d < dim; d++)
-        x[d] = (float)((double)draw() / 0x1p28 - 8) * (float)(1 + pos);
+        x[d] = (float)((double)draw32() / 0x1p28 - 8) * (float)(1 + pos);
     c->store(passed, x, dim);
     c->put(kept, passed, dim);
     c->get(back, kept, dim);

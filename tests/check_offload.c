@@ -17,7 +17,9 @@
 
 #include "../codegen/json.h"
 #include "support/cast.h"
+#include "support/draw.h"
 #include "support/run.h"
+#include "support/trace.h"
 
 Suite *offload_suite(void);
 
@@ -307,13 +309,6 @@ typedef struct {
     char what[96];
 } pair;
 
-static int draw(pair *p, int below) { /* xorshift64* */
-    p->random ^= p->random >> 12;
-    p->random ^= p->random << 25;
-    p->random ^= p->random >> 27;
-    return (int)((p->random * 2685821657736338717u >> 33) % (unsigned)below);
-}
-
 /* One call on both, which answer alike. */
 #define BOTH(p, call)                                                                              \
     do {                                                                                           \
@@ -383,17 +378,19 @@ static void change_files(pair *p) {
     ck_assert_msg(bytes[0] == bytes[1] && !memcmp(a, b, bytes[0]), "%s: the files differ", p->what);
     free(a);
     free(b);
-    if (draw(p, 2)) /* something for load to write over */
-        update_layer(p, draw(p, p->plain.api->layers), -1, 1 + draw(p, 5));
+    if (draw(&p->random, 2)) /* something for load to write over */
+        update_layer(p, draw(&p->random, p->plain.api->layers), -1, 1 + draw(&p->random, 5));
     sc_error err = { 0 };
     ck_assert_msg(!p->plain.api->cache_load(p->plain.cache, path[1], &err), "%s", err.message);
     ck_assert_msg(!p->away.api->cache_load(p->away.cache, path[0], &err), "%s", err.message);
 }
 
 static void random_step(pair *p) {
-    const int layers = p->plain.api->layers, op = draw(p, 100), layer = draw(p, layers),
-              row = draw(p, BATCH), tokens = 1 + draw(p, draw(p, 6) ? 3 : MOST_TOKENS);
-    const int32_t beams[BATCH] = { (int32_t)draw(p, BATCH), (int32_t)draw(p, BATCH) };
+    const int layers = p->plain.api->layers, op = draw(&p->random, 100),
+              layer = draw(&p->random, layers), row = draw(&p->random, BATCH),
+              tokens = 1 + draw(&p->random, draw(&p->random, 6) ? 3 : MOST_TOKENS);
+    const int32_t beams[BATCH] = { (int32_t)draw(&p->random, BATCH),
+                                   (int32_t)draw(&p->random, BATCH) };
     if (op < 30)
         update_layer(p, layer, -1, tokens);
     else if (op < 44)
@@ -566,10 +563,7 @@ END_TEST
 
 /* Exports and builds once, before the first fork. */
 static void make_castings(void) {
-    sc_error err = { 0 };
-    ck_assert_msg(
-        !sc_json_read(&all, "tests/reference/cache_traces/offload_order.json", 1 << 24, &err), "%s",
-        err.message);
+    all = trace_read("offload_order");
     ck_assert_int_eq(run(NULL, NULL, "rm -rf %s && mkdir -p %s", FOLDER, HOST), 0);
     for (int i = 0; i < CASES; i++) {
         cast_case(i, 0);
