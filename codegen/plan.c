@@ -259,6 +259,8 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const s
         rc = plan_weights(p, pool, err);
     if (!rc && graph)
         rc = plan_scratch(p, err);
+    if (!rc && graph && options->cuda)
+        rc = sc_plan_device(p, pool, err);
     if (!rc)
         rc = sc_plan_check(p, err);
     if (!rc)

@@ -27,6 +27,8 @@ typedef struct {
     bool pairs;         /* multiplies bfloat16 in pairs */
 } sc_arch;
 
+enum { SC_MOST_SMS = 16 };
+
 /* "native" is this machine's best. NULL: unknown name. */
 const sc_arch *sc_arch_find(const char *name);
 
@@ -39,6 +41,9 @@ typedef struct {
     sc_dtype dtype; /* of weights, states and indexer keys: SC_F32, SC_BF16, (cache alone) SC_F16 */
     sc_dtype kv_dtype; /* as keys and values are kept: these, SC_Q8_0 or SC_FP8_E4M3 */
     const sc_arch *arch;
+    bool cuda; /* device code too, for these architectures: 80, 90, … ascending */
+    int sms, sm[SC_MOST_SMS];
+    int64_t offload_weights; /* layers whose weights stay on the host */
 } sc_plan_options;
 
 /* One distinct shape of K and V, and of what its indexer keeps. */
@@ -94,7 +99,40 @@ typedef struct {
     int64_t panels;  /* of SC_PACK_PANELS, _GATED and _BIAS */
     uint64_t offset; /* from the start of the file */
     uint64_t bytes;
+    /* On a device: rows [rows, device_depth] in the casting's dtype, a gated pair's first part
+     * before its second; vectors are float32. */
+    int64_t rows, device_depth;
+    sc_buffer device; /* of the weights there; of its layer's slot when that is offloaded */
 } sc_packed;
+
+/* A buffer of the forward pass on a device. */
+typedef struct {
+    const char *name; /* "x" */
+    const char *what; /* "residual stream, float [256, 64]" */
+    sc_buffer place;  /* from the start of the scratch */
+} sc_device_buffer;
+
+enum { SC_DEVICE_BUFFERS = 16 };
+
+/* What a CUDA casting takes on the device, and how much it does at once. */
+typedef struct {
+    int64_t block;                                   /* tokens per batch row of one pass */
+    int64_t rows;                                    /* batch * block: of activations */
+    int64_t head_rows;                               /* rows of logits at once */
+    int64_t hidden_depth, attended_depth, ffn_depth; /* rows of operands: whole 16 bytes */
+    int64_t qkv_stride, gate_up_stride, q_stride;    /* rows of products, and of q */
+    int64_t partial_floats, arrived;                 /* of the split attention */
+    size_t staging_bytes;   /* of panels on their way into rows, one of two halves */
+    size_t workspace_bytes; /* for cuBLASLt */
+    bool *on_host;          /* [layers]: its weights take turns in two slots */
+    sc_buffer *run;         /* [layers]: its weights on the device; on the host when there */
+    sc_buffer weight_slot[2];
+    size_t weights_bytes;      /* resident weights, then the two slots */
+    size_t host_weights_bytes; /* pinned */
+    int buffers;
+    sc_device_buffer buffer[SC_DEVICE_BUFFERS];
+    size_t scratch_bytes;
+} sc_device_plan;
 
 typedef struct {
     sc_plan_options options;
@@ -121,6 +159,7 @@ typedef struct {
     /* Strides of the forward pass's buffers, in floats. */
     int64_t hidden_stride, qkv_stride, attended_stride, ffn_stride, attention_dim;
     int64_t attention_queries, step_kv;
+    sc_device_plan device; /* all zero without cuda */
 } sc_plan;
 
 /*
@@ -139,6 +178,13 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const s
 
 /* plan_cache.c: shapes, layers and the arena. */
 int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err);
+
+/* plan_device.c: weights and scratch of a CUDA casting. */
+int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err);
+
+/* Blocks that share a row's and kv_head's attention to one token: enough to fill a large device,
+ * each with 64 slots at least. */
+int64_t sc_plan_splits(const sc_plan *plan, const sc_cache_shape *shape);
 
 /* One unit of storage in bytes; the units of a row of dim elements, 0: no such row can be (q8_0
  * wants a multiple of 32). runtime/kv_*.h. */
