@@ -95,6 +95,7 @@ typedef struct {
     X(LaunchKernel, "",                                                                            \
       (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, \
        void **, void **))                                                                          \
+    X(PointerGetAttribute, "", (void *, int, CUdeviceptr))                                         \
     X(GetErrorName, "", (CUresult, const char **))                                                 \
     X(GetErrorString, "", (CUresult, const char **))
 
@@ -103,6 +104,8 @@ typedef struct {
     SC_CUDA_FUNCTIONS(SC_CUDA_MEMBER)
 #undef SC_CUDA_MEMBER
 } sc_cuda_api;
+
+enum { SC_CUDA_BOUNCE = 1 << 20 };
 
 /* A device in use: its primary context, two streams, the casting's device code. */
 typedef struct {
@@ -114,6 +117,7 @@ typedef struct {
     CUcontext context;
     CUmodule module;
     CUstream compute, copies;
+    unsigned char *bounce;   /* pinned, SC_CUDA_BOUNCE bytes: what callers pass goes through it */
     CUresult failed;         /* the first call that did, 0: none so far */
     const char *failed_call; /* its name */
 } sc_cuda;
@@ -124,8 +128,8 @@ typedef struct {
  * SC_EUSAGE: no such name. SC_EENV: no driver, one too old for the device code, no such device, an
  * architecture without code, too little memory, no memory.
  */
-int sc_cuda_open(sc_cuda **cuda, const char *name, const sc_cubins *cubins, const char *casting,
-                 size_t bytes, sc_error *err);
+int sc_cuda_open(sc_cuda **cuda, const char *name, const sc_cubins *cubins, size_t bytes,
+                 sc_error *err);
 void sc_cuda_close(sc_cuda *cuda); /* NULL is allowed; waits for what is under way */
 
 /* Every call below wants the context current: enter, then leave. */
@@ -136,8 +140,8 @@ void sc_cuda_leave(sc_cuda *cuda);
 int sc_cuda_alloc(sc_cuda *cuda, unsigned char **device, size_t bytes, sc_error *err);
 void sc_cuda_free(sc_cuda *cuda, unsigned char *device);
 /* Pinned, at the same address for the device. */
-int sc_cuda_alloc_host(sc_cuda *cuda, void *host, size_t bytes, sc_error *err);
-void sc_cuda_free_host(sc_cuda *cuda, void *host);
+int sc_cuda_alloc_host(sc_cuda *cuda, unsigned char **host, size_t bytes, sc_error *err);
+void sc_cuda_free_host(sc_cuda *cuda, unsigned char *host);
 int sc_cuda_function(sc_cuda *cuda, CUfunction *function, const char *name, sc_error *err);
 
 /*
@@ -149,6 +153,15 @@ void sc_cuda_note(sc_cuda *cuda, CUresult result, const char *call);
 void sc_cuda_copy(sc_cuda *cuda, CUstream stream, void *to, const void *from, size_t bytes);
 /* runs pieces of bytes each, to_step and from_step apart. */
 void sc_cuda_copy_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
+                       size_t from_step, size_t bytes, size_t runs);
+/*
+ * The same between a device and memory of a caller, which may be any: the host's, pinned or not, or
+ * the device's. Goes through the bounce and waits where it must; what came before on the stream is
+ * done first.
+ */
+void sc_cuda_push_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
+                       size_t from_step, size_t bytes, size_t runs);
+void sc_cuda_pull_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
                        size_t from_step, size_t bytes, size_t runs);
 void sc_cuda_zero(sc_cuda *cuda, CUstream stream, void *at, size_t bytes);
 /* words: the kernel's arguments, 8 bytes each. */
