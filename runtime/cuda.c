@@ -22,16 +22,16 @@ enum {
 static CUdeviceptr address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
 
 /* What the driver calls an error, "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
-static const char *describe(const sc_cuda *cuda, CUresult result, char text[256]) {
+static const char *describe(const sc_cuda *cuda, CUresult result, char text[192]) {
     const char *name = NULL, *reason = NULL;
     cuda->api.GetErrorName(result, &name);
     cuda->api.GetErrorString(result, &reason);
-    snprintf(text, 256, "%s: %s", name ? name : "unknown error", reason ? reason : "no text");
+    snprintf(text, 192, "%s: %s", name ? name : "unknown error", reason ? reason : "no text");
     return text;
 }
 
 static int fail(const sc_cuda *cuda, const char *call, CUresult result, sc_error *err) {
-    char text[256];
+    char text[192];
     return sc_fail(err, SC_EENV, "%s: %s: %s", cuda->name, call, describe(cuda, result, text));
 }
 
@@ -43,10 +43,14 @@ static int fail(const sc_cuda *cuda, const char *call, CUresult result, sc_error
     } while (0)
 
 void sc_cuda_note(sc_cuda *cuda, CUresult result, const char *call) {
-    if (result && !cuda->failed) {
-        cuda->failed = result;
-        cuda->failed_call = call;
-    }
+    char text[192];
+    if (result && !*cuda->failed)
+        snprintf(cuda->failed, sizeof cuda->failed, "%s: %s", call, describe(cuda, result, text));
+}
+
+void sc_cuda_note_status(sc_cuda *cuda, int status, const char *call) {
+    if (status && !*cuda->failed)
+        snprintf(cuda->failed, sizeof cuda->failed, "%s: its status is %d", call, status);
 }
 
 /* "cuda" or "cuda:N". */
@@ -305,7 +309,7 @@ static void bounce_runs(sc_cuda *cuda, CUstream stream, unsigned char *device, s
             else
                 sc_cuda_copy_runs(cuda, stream, cuda->bounce, n, there, device_step, n, count);
             SC_CUDA(cuda, StreamSynchronize, stream);
-            for (size_t i = 0; i < count && !push && !cuda->failed; i++)
+            for (size_t i = 0; i < count && !push && !*cuda->failed; i++)
                 memcpy(here + i * host_step, cuda->bounce + i * n, n);
         }
     }
@@ -349,9 +353,9 @@ void sc_cuda_launch(sc_cuda *cuda, CUstream stream, CUfunction function, unsigne
 
 int sc_cuda_finish(sc_cuda *cuda, CUstream stream, sc_error *err) {
     SC_CUDA(cuda, StreamSynchronize, stream);
-    if (!cuda->failed)
+    if (!*cuda->failed)
         return SC_OK;
-    const int rc = fail(cuda, cuda->failed_call, cuda->failed, err);
-    cuda->failed = 0;
+    const int rc = sc_fail(err, SC_EENV, "%s: %s", cuda->name, cuda->failed);
+    *cuda->failed = 0;
     return rc;
 }

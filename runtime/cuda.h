@@ -117,9 +117,8 @@ typedef struct {
     CUcontext context;
     CUmodule module;
     CUstream compute, copies;
-    unsigned char *bounce;   /* pinned, SC_CUDA_BOUNCE bytes: what callers pass goes through it */
-    CUresult failed;         /* the first call that did, 0: none so far */
-    const char *failed_call; /* its name */
+    unsigned char *bounce; /* pinned, SC_CUDA_BOUNCE bytes: what callers pass goes through it */
+    char failed[256];      /* the first call that did, and why; "": none so far */
 } sc_cuda;
 
 /*
@@ -149,6 +148,8 @@ int sc_cuda_function(sc_cuda *cuda, CUfunction *function, const char *name, sc_e
  * reports it. Addresses are the device's or pinned memory's.
  */
 void sc_cuda_note(sc_cuda *cuda, CUresult result, const char *call);
+/* The same for a library's status. */
+void sc_cuda_note_status(sc_cuda *cuda, int status, const char *call);
 #define SC_CUDA(cuda, call, ...) sc_cuda_note(cuda, (cuda)->api.call(__VA_ARGS__), "cu" #call)
 void sc_cuda_copy(sc_cuda *cuda, CUstream stream, void *to, const void *from, size_t bytes);
 /* runs pieces of bytes each, to_step and from_step apart. */
