@@ -140,12 +140,15 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     sc_scope_flag(&s, "encoded", sc_kv_value_dtype(o->kv_dtype) != o->kv_dtype);
     sc_scope_text(&s, "layout_bytes", layout_bytes(pool, hex));
     sc_scope_flag(&s, "model", plan->graph != NULL);
+    sc_scope_flag(&s, "cuda", o->cuda);
     sc_emit_cache(&s, plan);
     if (plan->graph) {
         model_values(&s, plan, config);
         rc = sc_emit_model(&s, plan, err);
         if (rc)
             return rc;
+        if (o->cuda)
+            sc_emit_device(&s, plan);
     }
     if (s.rc)
         return sc_fail(err, s.rc, "emit: no memory, or more than 64 kinds of linear");

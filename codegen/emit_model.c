@@ -68,9 +68,10 @@ static int find_kinds(layer_kinds *k, sc_pool *pool, const sc_graph *g, sc_error
 }
 
 /* Field of the weights, and the function's name but for its number; field of the biases; buffers of
- * the model and their strides. */
+ * the model and their strides; a device's buffers and its stride of products. */
 typedef struct {
     const char *field, *bias_field, *x, *x_stride, *y, *y_stride;
+    const char *device_x, *device_y, *device_stride;
 } linear_role;
 
 /* A function per distinct linear: qkv_proj0, qkv_proj1, … in order of first use. */
@@ -78,13 +79,49 @@ typedef struct {
     const linear_role *role;
     int64_t in, out;
     bool bias, gated, add;
+    bool normed; /* x is the residual stream's norm, of that eps */
+    float norm_eps;
     sc_activation act;
 } linear_shape;
 
 typedef struct {
     linear_shape shape[64];
     int count;
+    float norm_eps[64]; /* distinct norms of the residual stream: a kernel each */
+    int norms;
 } linear_set;
+
+/* The kernel of a norm of that eps. */
+static int norm_number(sc_scope *top, linear_set *set, float eps) {
+    int i = 0;
+    while (i < set->norms && memcmp(&set->norm_eps[i], &eps, sizeof eps) != 0)
+        i++;
+    if (i < set->norms)
+        return i;
+    set->norm_eps[set->norms++] = eps; /* no more than linears, and one before the head */
+    sc_scope s = sc_scope_item(top, "norms");
+    sc_scope_number(&s, "id", i);
+    sc_scope_real(&s, "eps", eps);
+    if (s.rc)
+        top->rc = s.rc;
+    return i;
+}
+
+/* Outputs of a linear: a gated pair has two products. */
+static void emit_device_linear(sc_scope *top, sc_scope *s, linear_set *set, const sc_plan *plan,
+                               const linear_shape *shape) {
+    const int64_t load = plan->options.dtype == SC_F32 ? 4 : 8;
+    sc_scope_number(s, "device_depth", (shape->in + load - 1) / load * load);
+    sc_scope_number(s, "device_out", shape->gated ? 2 * shape->out : shape->out);
+    sc_scope_text(s, "device_x", shape->role->device_x);
+    sc_scope_text(s, "device_y", shape->role->device_y);
+    sc_scope_text(s, "device_stride", shape->role->device_stride);
+    sc_scope_flag(s, "normed", shape->normed);
+    if (shape->normed) {
+        sc_scope_number(s, "norm", norm_number(top, set, shape->norm_eps));
+        sc_scope_real(s, "norm_eps", shape->norm_eps);
+    }
+}
 
 static const char *linear_name(sc_scope *top, linear_set *set, const sc_plan *plan,
                                const char *what, linear_shape shape) {
@@ -123,33 +160,42 @@ static const char *linear_name(sc_scope *top, linear_set *set, const sc_plan *pl
     sc_scope_text(&s, "y_ctype", shape.gated ? "operand" : "float");
     sc_scope_flag(&s, "add", shape.add);
     sc_scope_text(&s, "act", "vec_silu");
+    if (plan->options.cuda)
+        emit_device_linear(top, &s, set, plan, &shape);
     if (s.rc)
         top->rc = s.rc;
     return name;
 }
 
 /* What a linear reads and writes. Roles are compared by address: these are the only ones. */
-static const linear_role qkv_role = { "qkv_proj",      "qkv_bias", "normed",
-                                      "HIDDEN_STRIDE", "qkv",      "QKV_STRIDE" },
-                         o_role = { "o_proj",          "o_bias", "attended",
-                                    "ATTENDED_STRIDE", "x",      "HIDDEN_STRIDE" },
-                         gate_up_role = { "gate_up_proj",  "gate_up_bias", "normed",
-                                          "HIDDEN_STRIDE", "ffn",          "FFN_STRIDE" },
-                         down_role = { "down_proj",  "down_bias", "ffn",
-                                       "FFN_STRIDE", "x",         "HIDDEN_STRIDE" };
+static const linear_role
+    qkv_role = { "qkv_proj",   "qkv_bias", "normed", "HIDDEN_STRIDE", "qkv",
+                 "QKV_STRIDE", "X",        "QKV",    "QKV_STRIDE" },
+    o_role = { "o_proj",        "o_bias",   "attended", "ATTENDED_STRIDE", "x",
+               "HIDDEN_STRIDE", "ATTENDED", "X",        "HIDDEN" },
+    gate_up_role = { "gate_up_proj",  "gate_up_bias", "normed", "HIDDEN_STRIDE",
+                     "ffn",           "FFN_STRIDE",   "X",      "FFN",
+                     "GATE_UP_STRIDE" },
+    down_role = { "down_proj",     "down_bias", "ffn", "FFN_STRIDE", "x",
+                  "HIDDEN_STRIDE", "FFN",       "X",   "HIDDEN" };
 
-static linear_shape shape_of(const linear_role *role, int64_t in, int64_t out, bool bias) {
+/* norm: of what it reads, NULL: it reads no norm. */
+static linear_shape shape_of(const linear_role *role, int64_t in, int64_t out, bool bias,
+                             const sc_norm *norm) {
     linear_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.role = role;
     shape.in = in;
     shape.out = out;
     shape.bias = bias;
+    shape.normed = norm != NULL;
+    shape.norm_eps = norm ? norm->eps : 0;
     return shape;
 }
 
 static void emit_attention(sc_scope *top, sc_scope *op, linear_set *set, const sc_plan *plan,
-                           const sc_attention *a, int id, int shape, const char *layers) {
+                           const sc_attention *a, const sc_norm *norm, int id, int shape,
+                           const char *layers) {
     sc_scope s = sc_scope_item(top, "attentions");
     const int64_t group = a->heads / a->kv_heads;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
@@ -181,8 +227,8 @@ static void emit_attention(sc_scope *top, sc_scope *op, linear_set *set, const s
     sc_scope_text(op, "qkv_fn",
                   linear_name(top, set, plan, "q_proj, k_proj and v_proj in one",
                               shape_of(&qkv_role, a->q_proj.in,
-                                       a->q_proj.out + a->k_proj.out + a->v_proj.out, bias)));
-    linear_shape o = shape_of(&o_role, a->o_proj.in, a->o_proj.out, a->o_proj.bias != NULL);
+                                       a->q_proj.out + a->k_proj.out + a->v_proj.out, bias, norm)));
+    linear_shape o = shape_of(&o_role, a->o_proj.in, a->o_proj.out, a->o_proj.bias != NULL, NULL);
     o.add = true;
     sc_scope_text(op, "o_fn",
                   linear_name(top, set, plan, "o_proj, added to the residual stream", o));
@@ -191,18 +237,34 @@ static void emit_attention(sc_scope *top, sc_scope *op, linear_set *set, const s
 }
 
 static void emit_gated(sc_scope *top, sc_scope *op, linear_set *set, const sc_plan *plan,
-                       const sc_gated_mlp *m) {
+                       const sc_gated_mlp *m, const sc_norm *norm) {
     const bool bias = m->gate_proj.bias || m->up_proj.bias;
-    linear_shape gate_up = shape_of(&gate_up_role, m->gate_proj.in, m->ffn, bias);
+    linear_shape gate_up = shape_of(&gate_up_role, m->gate_proj.in, m->ffn, bias, norm);
     gate_up.gated = true;
     gate_up.act = m->act;
     linear_shape down =
-        shape_of(&down_role, m->down_proj.in, m->down_proj.out, m->down_proj.bias != NULL);
+        shape_of(&down_role, m->down_proj.in, m->down_proj.out, m->down_proj.bias != NULL, NULL);
     down.add = true;
     sc_scope_text(op, "gate_up_fn",
                   linear_name(top, set, plan, "act(gate_proj) * up_proj", gate_up));
     sc_scope_text(op, "down_fn",
                   linear_name(top, set, plan, "down_proj, added to the residual stream", down));
+}
+
+/* Where an operation's weights lie, as C: from w, where the layer's begin. */
+static void emit_device_op(sc_scope *top, sc_scope *body, const sc_plan *plan, int layer,
+                           const sc_norm *norm) {
+    static const char *const fields[] = { "qkv_proj",  "qkv_bias", "q_norm",       "k_norm",
+                                          "o_proj",    "o_bias",   "gate_up_proj", "gate_up_bias",
+                                          "down_proj", "down_bias" };
+    const char *norm_field = norm ? sc_plan_norm_field(top->pool, norm->weight) : "";
+    for (size_t f = 0; f <= sizeof fields / sizeof *fields; f++) {
+        const char *field = f ? fields[f - 1] : norm_field, *text = "NULL";
+        for (int i = 0; i < plan->packed && field; i++)
+            if (plan->pack[i].layer == layer && !strcmp(plan->pack[i].field, field))
+                text = sc_pool_printf(top->pool, "w + %zu", plan->pack[i].device.offset);
+        sc_scope_text(body, sc_pool_printf(top->pool, "%s_w", f ? field : "norm"), text);
+    }
 }
 
 static void emit_kind(sc_scope *top, linear_set *set, const sc_plan *plan, const layer_kinds *kinds,
@@ -213,10 +275,13 @@ static void emit_kind(sc_scope *top, linear_set *set, const sc_plan *plan, const
     sc_scope k = sc_scope_item(top, "kinds");
     sc_scope_number(&k, "id", kind);
     sc_scope_text(&k, "layer_list", list);
+    const sc_norm *norm = NULL; /* what attention and MLP read */
     for (int i = 0; i < layer->ops && !top->rc; i++) {
         const sc_op *op = &layer->op[i];
         if (op->kind == SC_OP_RESIDUAL)
             continue; /* folded into the linear before it */
+        if (op->kind == SC_OP_NORM)
+            norm = &op->norm;
         sc_scope ops = sc_scope_item(&k, "ops");
         const char *const names[] = { "norm", "attention", "gated_mlp" };
         const int which = op->kind == SC_OP_NORM ? 0 : op->kind == SC_OP_ATTENTION ? 1 : 2;
@@ -228,10 +293,12 @@ static void emit_kind(sc_scope *top, linear_set *set, const sc_plan *plan, const
             sc_scope_text(&body, "field", sc_plan_norm_field(top->pool, op->norm.weight));
             sc_scope_real(&body, "eps", op->norm.eps);
         } else if (which == 1)
-            emit_attention(top, &body, set, plan, &op->attention, kind, plan->layer[index].shape,
-                           list);
+            emit_attention(top, &body, set, plan, &op->attention, norm, kind,
+                           plan->layer[index].shape, list);
         else
-            emit_gated(top, &body, set, plan, &op->gated_mlp);
+            emit_gated(top, &body, set, plan, &op->gated_mlp, norm);
+        if (plan->options.cuda && which)
+            emit_device_op(top, &body, plan, index, norm);
         if (body.rc)
             top->rc = body.rc;
     }
@@ -271,6 +338,24 @@ static const char *ctype_of(const sc_packed *p) {
     return p->kind == SC_PACK_FLOATS || p->kind == SC_PACK_BIAS ? "float" : NULL;
 }
 
+/* How open makes rows of it. */
+static void emit_device_tensor(sc_scope *s, const sc_packed *p) {
+    static const char *const packings[] = { [SC_PACK_PANELS] = "PANELS",
+                                            [SC_PACK_GATED] = "GATED_PANELS",
+                                            [SC_PACK_ROWS] = "PLAIN_ROWS",
+                                            [SC_PACK_FLOATS] = "VECTOR",
+                                            [SC_PACK_BIAS] = "VECTOR" };
+    sc_scope_text(s, "packing",
+                  p->kind == SC_PACK_BIAS && p->gated ? "GATED_VECTOR" : packings[p->kind]);
+    sc_scope_number(s, "tensor_layer", p->layer);
+    sc_scope_number(s, "device_offset", (int64_t)p->device.offset);
+    sc_scope_number(s, "in", p->in);
+    sc_scope_number(s, "device_depth", p->device_depth);
+    sc_scope_number(s, "panels", p->panels);
+    sc_scope_number(s, "first_rows", p->gated ? p->part[0].rows : p->rows);
+    sc_scope_number(s, "rows", p->rows);
+}
+
 static void emit_weights(sc_scope *top, const sc_plan *plan) {
     const char *weight = plan->options.dtype == SC_F32 ? "float" : "unsigned short";
     sc_scope_flag(top, "layer_fields", false);
@@ -297,6 +382,8 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
                 names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ",\n     * " : "",
                                        p->part[k].tensor);
         sc_scope_text(&s, "names", names);
+        if (plan->options.cuda)
+            emit_device_tensor(&s, p);
         if (s.rc)
             top->rc = s.rc;
     }
@@ -312,6 +399,8 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     emit_weights(top, plan);
     for (int i = 0; i < kinds.kinds; i++)
         emit_kind(top, &set, plan, &kinds, i);
+    if (plan->options.cuda)
+        sc_scope_number(top, "head_norm", norm_number(top, &set, plan->graph->norm.eps));
     for (int i = 0; i < plan->layers; i++) {
         sc_scope call = sc_scope_item(top, "layer_calls");
         sc_scope_number(&call, "kind", kinds.kind[i]);

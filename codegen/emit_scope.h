@@ -36,5 +36,7 @@ const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted
 void sc_emit_cache(sc_scope *top, const sc_plan *plan);
 /* emit_model.c: kinds of layers, linears, ropes, weights. */
 int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err);
+/* emit_device.c: a CUDA casting's weights and buffers on the device. */
+void sc_emit_device(sc_scope *top, const sc_plan *plan);
 
 #endif

@@ -192,8 +192,8 @@ static status choose(sc_products *p, const choice *wanted, const algorithm **alg
 }
 
 /* A row of ours is a column of cuBLASLt's: y = (w transposed) x, [out, rows]. */
-void sc_products_run(sc_products *p, float *y, int64_t stride, const void *w, int64_t out,
-                     int64_t depth, const void *x, int64_t rows, int add) {
+void sc_products_run(sc_products *p, sc_cuda *on, float *y, int64_t stride, const void *w,
+                     int64_t out, int64_t depth, const void *x, int64_t rows, int add) {
     static const float one = 1, zero = 0;
     const choice wanted = { .out = out, .depth = depth, .stride = stride, .rows = rows };
     const algorithm *algo = NULL;
@@ -206,6 +206,6 @@ void sc_products_run(sc_products *p, float *y, int64_t stride, const void *w, in
         s = choose(p, &wanted, &algo);
     if (!s)
         s = p->Matmul(p->handle, p->product, &one, w, p->w, x, p->x, add ? &one : &zero, y, p->y, y,
-                      p->y, algo, p->workspace, p->workspace_bytes, p->cuda->compute);
-    sc_cuda_note_status(p->cuda, s, "cublasLtMatmul");
+                      p->y, algo, p->workspace, p->workspace_bytes, on->compute);
+    sc_cuda_note_status(on, s, "cublasLtMatmul");
 }

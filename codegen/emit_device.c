@@ -1,0 +1,83 @@
+/* emit_device.c - the host's side of a CUDA casting as values: what lies where on the device. */
+#include <ctype.h>
+#include <string.h>
+
+#include "emit_scope.h"
+
+enum { DECODE_ROWS = 8 }; /* rows of one token each that the decode linears take; see linear.cu */
+
+static void emit_buffers(sc_scope *top, const sc_device_plan *d) {
+    for (int i = 0; i < d->buffers; i++) {
+        char macro[32];
+        snprintf(macro, sizeof macro, "%s_AT", d->buffer[i].name);
+        for (char *c = macro; *c; c++)
+            *c = (char)toupper((unsigned char)*c);
+        sc_scope s = sc_scope_item(top, "device_buffers");
+        sc_scope_text(&s, "macro", sc_pool_strdup(top->pool, macro));
+        sc_scope_number(&s, "offset", (int64_t)d->buffer[i].place.offset);
+        sc_scope_text(&s, "what", d->buffer[i].what);
+        if (s.rc)
+            top->rc = s.rc;
+    }
+}
+
+/* A layer's run of weights; those on the host take turns in two slots. */
+static void emit_runs(sc_scope *top, const sc_plan *plan) {
+    const sc_device_plan *d = &plan->device;
+    const bool offloaded = plan->options.offload_weights > 0;
+    int turn = 0;
+    for (int i = 0; i < plan->layers; i++) {
+        sc_scope s = sc_scope_item(top, "runs");
+        sc_scope_number(&s, "layer", i);
+        sc_scope_number(&s, "offset", (int64_t)d->run[i].offset);
+        sc_scope_number(&s, "bytes", (int64_t)d->run[i].bytes);
+        sc_scope_flag(&s, "weights_offloaded", offloaded);
+        if (offloaded)
+            sc_scope_number(&s, "slot", d->on_host[i] ? turn++ % 2 : -1);
+        if (s.rc)
+            top->rc = s.rc;
+    }
+}
+
+/* Tensors of no layer, from the start of the device's weights. */
+static void emit_places(sc_scope *top, const sc_plan *plan) {
+    for (int i = 0; i < plan->packed; i++) {
+        const sc_packed *p = &plan->pack[i];
+        if (p->layer >= 0)
+            continue;
+        sc_scope_number(top, sc_pool_printf(top->pool, "%s_at", p->field),
+                        (int64_t)p->device.offset);
+        if (!strcmp(p->field, "lm_head")) {
+            sc_scope_number(top, "lm_head_depth", p->device_depth);
+            if (plan->graph->tied)
+                sc_scope_number(top, "embed_tokens_at", (int64_t)p->device.offset);
+        }
+    }
+}
+
+void sc_emit_device(sc_scope *top, const sc_plan *plan) {
+    const sc_device_plan *d = &plan->device;
+    const sc_dtype dtype = plan->options.dtype;
+    emit_buffers(top, d);
+    emit_runs(top, plan);
+    emit_places(top, plan);
+    sc_scope_number(top, "device_weights_bytes", (int64_t)d->weights_bytes);
+    sc_scope_number(top, "device_scratch_bytes", (int64_t)d->scratch_bytes);
+    sc_scope_number(top, "staging_bytes", (int64_t)d->staging_bytes);
+    sc_scope_number(top, "workspace_bytes", (int64_t)d->workspace_bytes);
+    sc_scope_flag(top, "weights_offloaded", plan->options.offload_weights > 0);
+    if (plan->options.offload_weights) {
+        sc_scope_number(top, "host_weights_bytes", (int64_t)d->host_weights_bytes);
+        sc_scope_number(top, "weight_slot_0", (int64_t)d->weight_slot[0].offset);
+        sc_scope_number(top, "weight_slot_1", (int64_t)d->weight_slot[1].offset);
+    }
+    sc_scope_number(top, "pair_run", plan->pairs ? 2 : 1);
+    sc_scope_number(top, "panel", plan->panel);
+    sc_scope_number(top, "head_rows", d->head_rows);
+    sc_scope_number(top, "decode_rows", DECODE_ROWS);
+    sc_scope_flag(top, "decode_linears", plan->options.batch_size <= DECODE_ROWS);
+    sc_scope_text(top, "product_type",
+                  dtype == SC_F32    ? "SC_PRODUCT_F32"
+                  : dtype == SC_BF16 ? "SC_PRODUCT_BF16"
+                                     : "SC_PRODUCT_F16");
+}
