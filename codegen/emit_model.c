@@ -71,7 +71,7 @@ static int find_kinds(layer_kinds *k, sc_pool *pool, const sc_graph *g, sc_error
  * the model and their strides; a device's buffers and its stride of products. */
 typedef struct {
     const char *field, *bias_field, *x, *x_stride, *y, *y_stride;
-    const char *device_x, *device_y, *device_stride;
+    const char *device_x, *device_x_step, *device_y, *device_stride;
 } linear_role;
 
 /* A function per distinct linear: qkv_proj0, qkv_proj1, … in order of first use. */
@@ -114,6 +114,7 @@ static void emit_device_linear(sc_scope *top, sc_scope *s, linear_set *set, cons
     sc_scope_number(s, "device_depth", (shape->in + load - 1) / load * load);
     sc_scope_number(s, "device_out", shape->gated ? 2 * shape->out : shape->out);
     sc_scope_text(s, "device_x", shape->role->device_x);
+    sc_scope_text(s, "device_x_step", shape->role->device_x_step);
     sc_scope_text(s, "device_y", shape->role->device_y);
     sc_scope_text(s, "device_stride", shape->role->device_stride);
     sc_scope_flag(s, "normed", shape->normed);
@@ -169,15 +170,15 @@ static const char *linear_name(sc_scope *top, linear_set *set, const sc_plan *pl
 
 /* What a linear reads and writes. Roles are compared by address: these are the only ones. */
 static const linear_role
-    qkv_role = { "qkv_proj",   "qkv_bias", "normed", "HIDDEN_STRIDE", "qkv",
-                 "QKV_STRIDE", "X",        "QKV",    "QKV_STRIDE" },
-    o_role = { "o_proj",        "o_bias",   "attended", "ATTENDED_STRIDE", "x",
-               "HIDDEN_STRIDE", "ATTENDED", "X",        "HIDDEN" },
-    gate_up_role = { "gate_up_proj",  "gate_up_bias", "normed", "HIDDEN_STRIDE",
-                     "ffn",           "FFN_STRIDE",   "X",      "FFN",
-                     "GATE_UP_STRIDE" },
-    down_role = { "down_proj",     "down_bias", "ffn", "FFN_STRIDE", "x",
-                  "HIDDEN_STRIDE", "FFN",       "X",   "HIDDEN" };
+    qkv_role = { "qkv_proj",   "qkv_bias", "normed",        "HIDDEN_STRIDE", "qkv",
+                 "QKV_STRIDE", "X",        "HIDDEN_STRIDE", "QKV",           "QKV_STRIDE" },
+    o_role = { "o_proj",   "o_bias",         "attended", "ATTENDED_STRIDE", "x", "HIDDEN_STRIDE",
+               "ATTENDED", "ATTENDED_DEPTH", "X",        "HIDDEN_STRIDE" },
+    gate_up_role = { "gate_up_proj", "gate_up_bias",  "normed", "HIDDEN_STRIDE",
+                     "ffn",          "FFN_STRIDE",    "X",      "HIDDEN_STRIDE",
+                     "FFN",          "GATE_UP_STRIDE" },
+    down_role = { "down_proj",     "down_bias", "ffn",       "FFN_STRIDE", "x",
+                  "HIDDEN_STRIDE", "FFN",       "FFN_DEPTH", "X",          "HIDDEN_STRIDE" };
 
 /* norm: of what it reads, NULL: it reads no norm. */
 static linear_shape shape_of(const linear_role *role, int64_t in, int64_t out, bool bias,

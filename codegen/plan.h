@@ -120,8 +120,8 @@ typedef struct {
     int64_t rows;                                    /* batch * block: of activations */
     int64_t head_rows;                               /* rows of logits at once */
     int64_t hidden_depth, attended_depth, ffn_depth; /* rows of operands: whole 16 bytes */
-    int64_t qkv_stride, gate_up_stride, q_stride;    /* rows of products, and of q */
-    int64_t partial_floats, arrived;                 /* of the split attention */
+    int64_t hidden_stride, qkv_stride, gate_up_stride, q_stride; /* rows of floats, and of q */
+    int64_t partial_floats, arrived;                             /* of the split attention */
     size_t staging_bytes;   /* of panels on their way into rows, one of two halves */
     size_t workspace_bytes; /* for cuBLASLt */
     bool *on_host;          /* [layers]: its weights take turns in two slots */

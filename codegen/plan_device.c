@@ -105,6 +105,7 @@ static void widths(sc_plan *plan) {
     d->rows = batch * d->block;
     d->head_rows = least(d->rows, most(HEAD_ROWS, batch));
     d->hidden_depth = round_up(g->hidden, load);
+    d->hidden_stride = round_up(g->hidden, 4);
     for (int i = 0; i < g->layers; i++) {
         const sc_attention *a = g->layer[i].attention;
         const int64_t group = a->heads / a->kv_heads;
@@ -146,7 +147,7 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
         int64_t rows, width, size;
     } all[] = {
         { "step", "what a pass is about, 8 bytes", 1, step_words + (rows + 1) / 2, 8 },
-        { "x", "residual stream, float", rows, g->hidden, 4 },
+        { "x", "residual stream, float", rows, d->hidden_stride, 4 },
         { "normed", "its norm, operands", rows, d->hidden_depth, size },
         { "qkv", "q, k and v, float", rows, d->qkv_stride, 4 },
         { "q", "q as the cache's type", rows, d->q_stride, kv },

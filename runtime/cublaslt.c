@@ -56,7 +56,7 @@ typedef struct {
 
 /* A product that was asked for, and how cuBLASLt would do it. */
 typedef struct {
-    int64_t out, depth, stride, rows;
+    int64_t out, depth, x_stride, y_stride, rows;
     algorithm algo;
 } choice;
 
@@ -171,8 +171,8 @@ static status shape(const sc_products *p, layout l, uint64_t rows, uint64_t colu
 static status choose(sc_products *p, const choice *wanted, const algorithm **algo) {
     for (int i = 0; i < CHOICES && i < p->asked; i++) {
         const choice *c = &p->known[i];
-        if (c->out == wanted->out && c->depth == wanted->depth && c->stride == wanted->stride &&
-            c->rows == wanted->rows) {
+        if (c->out == wanted->out && c->depth == wanted->depth && c->x_stride == wanted->x_stride &&
+            c->y_stride == wanted->y_stride && c->rows == wanted->rows) {
             *algo = &c->algo;
             return 0;
         }
@@ -192,16 +192,19 @@ static status choose(sc_products *p, const choice *wanted, const algorithm **alg
 }
 
 /* A row of ours is a column of cuBLASLt's: y = (w transposed) x, [out, rows]. */
-void sc_products_run(sc_products *p, sc_cuda *on, float *y, int64_t stride, const void *w,
-                     int64_t out, int64_t depth, const void *x, int64_t rows, int add) {
+void sc_products_run(sc_products *p, sc_cuda *on, float *y, int64_t y_stride, const void *w,
+                     int64_t out, int64_t depth, const void *x, int64_t x_stride, int64_t rows,
+                     int add) {
     static const float one = 1, zero = 0;
-    const choice wanted = { .out = out, .depth = depth, .stride = stride, .rows = rows };
+    const choice wanted = {
+        .out = out, .depth = depth, .x_stride = x_stride, .y_stride = y_stride, .rows = rows
+    };
     const algorithm *algo = NULL;
     status s = shape(p, p->w, (uint64_t)depth, (uint64_t)out, depth);
     if (!s)
-        s = shape(p, p->x, (uint64_t)depth, (uint64_t)rows, depth);
+        s = shape(p, p->x, (uint64_t)depth, (uint64_t)rows, x_stride);
     if (!s)
-        s = shape(p, p->y, (uint64_t)out, (uint64_t)rows, stride);
+        s = shape(p, p->y, (uint64_t)out, (uint64_t)rows, y_stride);
     if (!s)
         s = choose(p, &wanted, &algo);
     if (!s)

@@ -12,6 +12,7 @@ enum {
     COMPUTE_CAPABILITY_MAJOR = 75,
     COMPUTE_CAPABILITY_MINOR = 76,
     STREAM_NON_BLOCKING = 1,
+    EVENT_DISABLE_TIMING = 2,
     MEMHOSTALLOC_PORTABLE = 1,
     MEMHOSTALLOC_DEVICEMAP = 2,
     MEMORYTYPE_DEVICE = 2,
@@ -251,6 +252,16 @@ int sc_cuda_alloc_host(sc_cuda *cuda, unsigned char **host, size_t bytes, sc_err
 void sc_cuda_free_host(sc_cuda *cuda, unsigned char *host) {
     if (host)
         cuda->api.MemFreeHost(host);
+}
+
+int sc_cuda_event(sc_cuda *cuda, CUevent *event, sc_error *err) {
+    TRY(cuda, err, EventCreate, event, EVENT_DISABLE_TIMING);
+    return SC_OK;
+}
+
+void sc_cuda_free_event(sc_cuda *cuda, CUevent event) {
+    if (event)
+        cuda->api.EventDestroy(event);
 }
 
 int sc_cuda_function(sc_cuda *cuda, CUfunction *function, const char *name, sc_error *err) {

@@ -141,6 +141,9 @@ void sc_cuda_free(sc_cuda *cuda, unsigned char *device);
 /* Pinned, at the same address for the device. */
 int sc_cuda_alloc_host(sc_cuda *cuda, unsigned char **host, size_t bytes, sc_error *err);
 void sc_cuda_free_host(sc_cuda *cuda, unsigned char *host);
+/* Orders streams, takes no time. */
+int sc_cuda_event(sc_cuda *cuda, CUevent *event, sc_error *err);
+void sc_cuda_free_event(sc_cuda *cuda, CUevent event); /* NULL is allowed */
 int sc_cuda_function(sc_cuda *cuda, CUfunction *function, const char *name, sc_error *err);
 
 /*

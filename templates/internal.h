@@ -2,9 +2,15 @@
 #ifndef SLIPCAST_INTERNAL_{{name}}_H
 #define SLIPCAST_INTERNAL_{{name}}_H
 
+{{#cuda}}
+#include <stdbool.h>
+{{/cuda}}
 #include <stddef.h>
 
 #include "{{name}}.h"
+{{#cuda}}
+#include "runtime/cuda.h"
+{{/cuda}}
 #include "runtime/kv_{{kv_dtype}}.h"
 
 enum {
@@ -83,6 +89,24 @@ struct sc_cache {
     int slot_of[LAYERS];   /* the slot that holds the layer, -1: it is at home, or resident */
     int slot_layer[SLOTS]; /* the layer that the slot holds, -1: none */
 {{/offloading}}
+{{#cuda}}
+    sc_cuda *cuda; /* the arena and the evicted rows are this device's; NULL: the host's */
+    size_t device_bytes;
+{{#offloading}}
+    CUevent begun, filled[SLOTS], read[SLOTS], ended;
+    bool filling[SLOTS]; /* nobody has waited for what is on its way there */
+    int64_t ahead;       /* tokens of the pass that are not counted yet */
+{{/offloading}}
+{{#model}}
+    struct {{name}}_device *graph_model; /* whose graph of one token this is, NULL: there is none */
+    CUgraphExec graph;
+    {{name}}_cache *next_captured; /* of that model */
+{{#offloading}}
+    int64_t graph_fetched;
+    int graph_before[SLOTS], graph_after[SLOTS]; /* slot_layer before and after it */
+{{/offloading}}
+{{/model}}
+{{/cuda}}
 };
 
 /* Where the layer's keys and values are{{#offloading}} now: in a slot while it is updated, else at home{{/offloading}}. */
@@ -106,12 +130,37 @@ static inline kv *values_of(const {{name}}_cache *cache, int layer) {
 {{/offloading}}
     return (kv *)(void *)(cache->arena + {{name}}_place[layer].values);
 }
+{{#cuda}}
+{{#offloading}}
+
+/* Where the host keeps an offloaded layer. */
+static inline kv *home_keys(const {{name}}_cache *cache, int layer) {
+    return (kv *)(void *)(cache->host + {{name}}_place[layer].keys);
+}
+
+static inline kv *home_values(const {{name}}_cache *cache, int layer) {
+    return (kv *)(void *)(cache->host + {{name}}_place[layer].values);
+}
+{{/offloading}}
+{{/cuda}}
 {{#offloading}}
 
 /* Before a layer is updated: it and the next offloaded one come to the device. After it, its tokens
  * counted: it goes. */
 void {{name}}_cache_begin({{name}}_cache *cache, int layer);
 void {{name}}_cache_end({{name}}_cache *cache, int layer);
+{{#cuda}}
+
+/* On a device: the copy stream goes on behind what compute has done; behind what the layer's update
+ * has read and written (false: the layer is resident); and compute behind all copies. */
+void {{name}}_cache_fork({{name}}_cache *cache);
+bool {{name}}_cache_used({{name}}_cache *cache, int layer);
+void {{name}}_cache_join({{name}}_cache *cache);
+
+/* Slots of a row that a fetch brings; the slots hold these layers now. */
+int64_t {{name}}_cache_fetched(const {{name}}_cache *cache);
+void {{name}}_cache_occupy({{name}}_cache *cache, const int *slot_layer);
+{{/cuda}}
 {{/offloading}}
 
 /* Room for tokens more in the row? SC_EFULL names position and room. */
