@@ -153,11 +153,12 @@ static int content_key(char hex[65], const char *cache, const char *model,
         if (!rc && inputs[i] != model)
             rc = add_line(sum, strrchr(inputs[i], '/'), err);
     }
-    const char *options =
-        sc_pool_printf(pool, "%s %lld %lld %lld %s %s %d %d %s %s", o->name ? o->name : "",
-                       (long long)o->max_cache_len, (long long)o->batch_size, (long long)o->rewind,
-                       o->dtype ? o->dtype : "", o->kv_dtype ? o->kv_dtype : "", o->offloading,
-                       o->offload_sliding, arch ? arch->name : o->arch, compiler());
+    const char *options = sc_pool_printf(
+        pool, "%s %lld %lld %lld %s %s %d %d %s %s %s %d %lld", o->name ? o->name : "",
+        (long long)o->max_cache_len, (long long)o->batch_size, (long long)o->rewind,
+        o->dtype ? o->dtype : "", o->kv_dtype ? o->kv_dtype : "", o->offloading, o->offload_sliding,
+        arch ? arch->name : sc_pool_printf(pool, "%s %s", o->arch, sc_arch_find("native")->name),
+        compiler(), o->target ? o->target : "cpu", o->emit_only, (long long)o->offload_weights);
     if (!rc)
         rc = options ? add_line(sum, options, err) : sc_oom(err, "running");
     if (!rc)

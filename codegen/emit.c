@@ -141,6 +141,15 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
     sc_scope_text(&s, "layout_bytes", layout_bytes(pool, hex));
     sc_scope_flag(&s, "model", plan->graph != NULL);
     sc_scope_flag(&s, "cuda", o->cuda);
+    if (o->cuda) {
+        sc_scope_flag(&s, "emit_only", o->emit_only);
+        sc_scope_number(&s, "first_sm", o->sm[0]);
+        sc_scope_number(&s, "cubin_count", o->sms + 1);
+        for (int i = 0; i < o->sms; i++) {
+            sc_scope item = sc_scope_item(&s, "sms");
+            sc_scope_number(&item, "sm", o->sm[i]);
+        }
+    }
     sc_emit_cache(&s, plan);
     if (plan->graph) {
         model_values(&s, plan, config);
@@ -171,18 +180,26 @@ static int emit_file(sc_folder *folder, const char *path, const char *template_f
 static const struct {
     const char *from, *suffix;
     bool of_model; /* not in a casting of the cache alone */
+    bool of_cuda;
 } sources[] = {
-    { "casting.h", ".h", false },        { "internal.h", "_internal.h", false },
-    { "cache.c", "_cache.c", false },    { "table.c", "_table.c", false },
-    { "weights.h", "_weights.h", true }, { "model.c", "_model.c", true },
-    { "weights.c", "_weights.c", true }, { "main.c", "_main.c", true },
+    { "casting.h", ".h", false, false },           { "internal.h", "_internal.h", false, false },
+    { "cache.c", "_cache.c", false, false },       { "table.c", "_table.c", false, false },
+    { "weights.h", "_weights.h", true, false },    { "model.c", "_model.c", true, false },
+    { "weights.c", "_weights.c", true, false },    { "main.c", "_main.c", true, false },
+    { "cuda/host.h", "_cuda.h", false, true },     { "cuda/host.c", "_cuda.c", true, true },
+    { "cuda/device.cu", "_cuda.cu", false, true },
 };
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+static bool has_source(const sc_plan *plan, int i) {
+    return (plan->graph || !sources[i].of_model) && (plan->options.cuda || !sources[i].of_cuda);
+}
 
 const char *sc_emit_source(const sc_plan *plan, int i) {
-    for (size_t k = 0; k < sizeof sources / sizeof *sources; k++)
-        if ((plan->graph || !sources[k].of_model) && !i--)
+    for (int k = 0; k < SOURCES; k++)
+        if (has_source(plan, k) && !i--)
             return sources[k].suffix;
-    return NULL;
+    return plan->options.cuda && !plan->options.emit_only && !i ? "_cubin.c" : NULL;
 }
 
 bool sc_emit_needs(const sc_plan *plan, const char *path) {
@@ -190,6 +207,10 @@ bool sc_emit_needs(const sc_plan *plan, const char *path) {
                                          "error.c",   "error.h",    "half.h" };
     if (strncmp(path, "runtime/", 8))
         return false;
+    if (!strncmp(path + 8, "cuda.", 5))
+        return plan->options.cuda;
+    if (!strncmp(path + 8, "cublaslt.", 9))
+        return plan->options.cuda && plan->graph;
     if (!strncmp(path, "runtime/kv_", 11)) {
         const sc_dtype dtype = plan->options.kv_dtype;
         char own[32];
@@ -215,8 +236,8 @@ int sc_emit_sources(sc_folder *folder, const sc_plan *plan, const sc_values *val
                     sc_error *err) {
     char path[512];
     int rc = emit_file(folder, "Makefile", "Makefile", values, err);
-    for (size_t i = 0; i < sizeof sources / sizeof *sources && !rc; i++) {
-        if (!plan->graph && sources[i].of_model)
+    for (int i = 0; i < SOURCES && !rc; i++) {
+        if (!has_source(plan, i))
             continue;
         snprintf(path, sizeof path, "%s%s", plan->options.name, sources[i].suffix);
         rc = emit_file(folder, path, sources[i].from, values, err);

@@ -47,6 +47,14 @@ static void emit_shapes(sc_scope *top, const sc_plan *plan) {
     }
 }
 
+/* Of a shape's offloaded layers every other one has the second slot. */
+static int own_slot(const sc_plan *plan, int layer) {
+    int before = 0;
+    for (int i = 0; i < layer; i++)
+        before += plan->layer[i].slots == plan->layer[layer].slots;
+    return plan->layer[layer].slots < 0 ? -1 : plan->layer[layer].slots + before % 2;
+}
+
 static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
     static const sc_cache_shape none;
     for (int i = 0; i < plan->layers; i++) {
@@ -65,6 +73,8 @@ static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
         if (plan->options.offloading) {
             sc_scope_number(&s, "first_slot", layer->slots);
             sc_scope_number(&s, "next_offloaded", sc_plan_next_offloaded(plan, i));
+            if (plan->options.cuda)
+                sc_scope_number(&s, "own_slot", own_slot(plan, i));
         }
         sc_scope_text(&s, "layer_type", sc_layer_type_name(config->type));
         if (indexer)
@@ -161,6 +171,15 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
                       plan->options.dtype == SC_F32 ? "float" : "unsigned short");
     if (states)
         sc_scope_number(top, "state_count", states);
+    /* Calls that a device's memory wants, and what they are on the host. */
+    const bool cuda = plan->options.cuda;
+    sc_scope_text(top, "settled", cuda ? "settle(cache, err)" : "SC_OK");
+    sc_scope_text(top, "fill", cuda ? "fill(cache, " : "memset(");
+    sc_scope_text(top, "visit", cuda ? "visit_run(cache, visit, " : "visit(");
+    if (states > 0 || indexer) {
+        sc_scope_text(top, "copy_in", cuda ? "copy_in(cache, " : "memcpy(");
+        sc_scope_text(top, "copy_out", cuda ? "copy_out(cache, " : "memcpy(");
+    }
     sc_scope_number(top, "cache_shapes", plan->shapes);
     sc_scope_number(top, "arena_bytes", (int64_t)plan->arena_bytes);
     sc_scope_flag(top, "padded", plan->padding_bytes > 0);

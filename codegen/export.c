@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cubin.h"
 #include "emit.h"
 #include "emit_scope.h"
 #include "file.h"
@@ -53,6 +54,73 @@ static bool find_dtype(sc_dtype *dtype, const char *name) {
     return false;
 }
 
+/* One name of --arch: a processor's or sm_NN. */
+static int read_arch(sc_plan_options *o, const char *name, sc_error *err) {
+    static const int known[] = { 80, 86, 87, 89, 90, 100, 103, 110, 120, 121 };
+    if (!strncmp(name, "sm_", 3)) {
+        if (!o->cuda)
+            return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" wants --target cuda", name);
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+            char text[16];
+            snprintf(text, sizeof text, "sm_%d", known[i]);
+            if (strcmp(text, name))
+                continue;
+            int at = 0; /* ascending, each once */
+            while (at < o->sms && o->sm[at] < known[i])
+                at++;
+            if (at < o->sms && o->sm[at] == known[i])
+                return SC_OK;
+            memmove(o->sm + at + 1, o->sm + at, (size_t)(o->sms - at) * sizeof *o->sm);
+            o->sm[at] = known[i];
+            o->sms++;
+            return SC_OK;
+        }
+        return sc_fail(err, SC_EUSAGE,
+                       "--arch: \"%s\" is none of sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, "
+                       "sm_103, sm_110, sm_120, sm_121",
+                       name);
+    }
+    const sc_arch *arch = sc_arch_find(name);
+    if (!arch)
+        return sc_fail(err, SC_EUSAGE,
+                       "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4, "
+                       "x86-64-v4-bf16%s",
+                       name, o->cuda ? ", sm_80, sm_90, sm_100, …" : "");
+    if (o->arch)
+        return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" is a second processor (give one)", name);
+    o->arch = arch;
+    return SC_OK;
+}
+
+/* --target and --arch: which processor and, of a CUDA casting, which devices. */
+static int read_target(sc_plan_options *o, const sc_export_options *options, sc_error *err) {
+    const char *target = options->target ? options->target : "cpu";
+    o->cuda = !strcmp(target, "cuda");
+    if (!o->cuda && strcmp(target, "cpu"))
+        return sc_fail(err, SC_EUSAGE, "--target: \"%s\" is none of cpu, cuda", target);
+    if (!o->cuda && (options->emit_only || options->offload_weights))
+        return sc_fail(err, SC_EUSAGE, "%s: wants --target cuda",
+                       options->emit_only ? "--emit-only" : "--offload-weights");
+    o->emit_only = options->emit_only;
+    o->offload_weights = options->offload_weights;
+    const char *list = options->arch ? options->arch : "native";
+    for (const char *at = list; at;) {
+        const char *comma = strchr(at, ',');
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", comma ? (int)(comma - at) : (int)strlen(at), at);
+        const int rc = read_arch(o, name, err);
+        if (rc)
+            return rc;
+        at = comma ? comma + 1 : NULL;
+    }
+    if (!o->arch)
+        o->arch = sc_arch_find("native");
+    static const int usual[] = { 80, 90 };
+    if (o->cuda && !o->sms)
+        memcpy(o->sm, usual, sizeof usual), o->sms = 2;
+    return SC_OK;
+}
+
 int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
                    const sc_export_options *options, sc_error *err) {
     enum { USUAL = 4096 };
@@ -67,6 +135,9 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
     o.rewind = options->rewind;
     o.offloading = options->offloading;
     o.offload_sliding = options->offload_sliding;
+    int rc = read_target(&o, options, err);
+    if (rc)
+        return rc;
     if (!find_dtype(&o.dtype, options->dtype ? options->dtype : "float32") ||
         sc_kv_value_dtype(o.dtype) != o.dtype || (o.dtype == SC_F16 && !options->only_cache))
         return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16%s",
@@ -76,13 +147,11 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
         return sc_fail(err, SC_EUSAGE,
                        "--kv-dtype: \"%s\" is none of float32, bfloat16, float16, q8_0, fp8_e4m3",
                        options->kv_dtype);
-    o.arch = sc_arch_find(options->arch ? options->arch : "native");
-    if (!o.arch)
-        return sc_fail(
-            err, SC_EUSAGE,
-            "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4, x86-64-v4-bf16",
-            options->arch);
-    int rc = casting_name(&o.name, pool, options->name, config->model_type, err);
+    if (o.cuda && sc_kv_value_dtype(o.kv_dtype) != o.kv_dtype)
+        return sc_fail(err, SC_EUSAGE,
+                       "--kv-dtype %s: a CUDA casting keeps float32, bfloat16 or float16",
+                       options->kv_dtype);
+    rc = casting_name(&o.name, pool, options->name, config->model_type, err);
     sc_graph *graph = NULL;
     if (!rc && !options->only_cache)
         rc = sc_graph_make(&graph, pool, config, err);
@@ -201,7 +270,7 @@ static cJSON *plan_json(const sc_plan *plan) {
 /* Every file of the casting but the manifest itself, sorted. */
 static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc_plan *plan,
                         const sc_source *source, sc_error *err) {
-    enum { SOURCES = 16 };
+    enum { SOURCES = 24 };
     const char **list =
         sc_pool_alloc(pool, (size_t)(SOURCES + 3 + sc_embedded_count), sizeof *list);
     if (!list)
@@ -241,6 +310,13 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     cJSON_AddStringToObject(options, "dtype", sc_dtype_name(plan->options.dtype));
     cJSON_AddStringToObject(options, "kv_dtype", sc_dtype_name(plan->options.kv_dtype));
     cJSON_AddStringToObject(options, "arch", plan->options.arch->name);
+    if (plan->options.cuda) {
+        cJSON_AddStringToObject(options, "target", "cuda");
+        cJSON_AddItemToObject(options, "sm",
+                              cJSON_CreateIntArray(plan->options.sm, plan->options.sms));
+        cJSON_AddBoolToObject(options, "emit_only", plan->options.emit_only);
+        cJSON_AddNumberToObject(options, "offload_weights", (double)plan->options.offload_weights);
+    }
     char layout[65];
     int rc = sc_emit_layout(layout, pool, plan, err);
     cJSON_AddStringToObject(json, "format", "slipcast casting 1");
@@ -276,6 +352,8 @@ int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, con
         rc = sc_folder_begin(&folder, dir, err);
     if (!rc)
         rc = sc_emit_sources(folder, plan, values, err);
+    if (!rc && plan->options.cuda && !plan->options.emit_only)
+        rc = sc_cubin_write(folder, plan, values, err);
     if (!rc && source->tensors)
         rc = write_weights(folder, pool, source, plan, quiet, err);
     if (!rc && source->tensors && source->tokenizer)
@@ -286,6 +364,27 @@ int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, con
         return sc_folder_commit(folder, err);
     sc_folder_abort(folder);
     return rc;
+}
+
+/* Of a CUDA casting; other manifests have none of these keys. */
+static int read_device_options(sc_export_options *options, sc_pool *pool, const cJSON *o,
+                               const char *path, sc_error *err) {
+    if (!sc_json_get(o, "target"))
+        return SC_OK;
+    options->target = "cuda";
+    options->emit_only = cJSON_IsTrue(sc_json_get(o, "emit_only"));
+    if (!sc_json_int(sc_json_get(o, "offload_weights"), &options->offload_weights))
+        return sc_fail(err, SC_EINPUT, "%s: options.offload_weights: is no number", path);
+    const cJSON *sm;
+    cJSON_ArrayForEach(sm, sc_json_get(o, "sm")) {
+        int64_t number;
+        if (!sc_json_int(sm, &number))
+            return sc_fail(err, SC_EINPUT, "%s: options.sm: is no list of numbers", path);
+        options->arch = sc_pool_printf(pool, "%s,sm_%lld", options->arch, (long long)number);
+        if (!options->arch)
+            return sc_oom(err, "reading the manifest");
+    }
+    return SC_OK;
 }
 
 int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char *dir,
@@ -323,6 +422,7 @@ int sc_export_read_options(sc_export_options *options, sc_pool *pool, const char
         options->generic = cJSON_IsTrue(sc_json_get(o, "generic"));
         options->offloading = cJSON_IsTrue(sc_json_get(o, "offloading"));
         options->offload_sliding = cJSON_IsFalse(sc_json_get(o, "offload_only_non_sliding"));
+        rc = read_device_options(options, pool, o, path, err);
     }
     cJSON_Delete(json);
     return rc;

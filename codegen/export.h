@@ -17,9 +17,12 @@ typedef struct {
     int64_t rewind;        /* 0: none */
     bool offloading;
     bool offload_sliding; /* --no-offload-only-non-sliding */
-    const char *arch;     /* NULL: native */
-    bool only_cache;      /* the cache alone: no graph, no weights */
-    bool generic;         /* read an unknown model_type by its generic keys */
+    const char *arch;     /* NULL: native; a list, which may name sm_NN for a CUDA casting */
+    const char *target;   /* NULL: cpu; or cuda */
+    bool emit_only;       /* cuda: leave the device code to nvcc */
+    int64_t offload_weights;
+    bool only_cache; /* the cache alone: no graph, no weights */
+    bool generic;    /* read an unknown model_type by its generic keys */
     bool quiet;
 } sc_export_options;
 

@@ -32,9 +32,11 @@ static int run_option(const char *word) {
                                           "--prefill-chunk",
                                           "--threads",
                                           "--offload-to",
+                                          "--device",
                                           "--dump",
                                           "--session" };
-    static const char *const bare[] = { "--ignore-eos", "--check", "--no-display-prompt" };
+    static const char *const bare[] = { "--ignore-eos", "--check", "--no-display-prompt",
+                                        "--no-graph" };
     for (size_t i = 0; i < sizeof valued / sizeof *valued; i++)
         if (!strcmp(word, valued[i]))
             return 2;
@@ -62,6 +64,8 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
         e->quiet = true;
     else if (!strcmp(word, "--generic"))
         e->generic = true;
+    else if (!strcmp(word, "--emit-only"))
+        e->emit_only = true;
     else if (!strcmp(word, "--offloading"))
         e->offloading = true;
     else if (!strcmp(word, "--no-offload-only-non-sliding"))
@@ -102,9 +106,10 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
                 return sc_fail(err, SC_EUSAGE, "--only: \"%s\" is none of cache", value);
             e->only_cache = true;
         } else if (!strcmp(word, "--target")) {
-            if (strcmp(value, "cpu"))
-                return sc_fail(err, SC_EUSAGE, "--target: \"%s\" is none of cpu", value);
-        } else if (plans && !strcmp(word, "--html")) {
+            e->target = value;
+        } else if (!strcmp(word, "--offload-weights"))
+            return read_count(&e->offload_weights, word, value, err);
+        else if (plans && !strcmp(word, "--html")) {
             if (!*value || !strcmp(value, "-"))
                 return sc_fail(err, SC_EUSAGE, "--html: \"%s\" is no file (name one)", value);
             cli->html = value;

@@ -43,6 +43,7 @@ typedef struct {
     const sc_arch *arch;
     bool cuda; /* device code too, for these architectures: 80, 90, … ascending */
     int sms, sm[SC_MOST_SMS];
+    bool emit_only;          /* the device code is not compiled at export */
     int64_t offload_weights; /* layers whose weights stay on the host */
 } sc_plan_options;
 

@@ -203,6 +203,7 @@ const char *sc_values_unused(const sc_values *values) { return unused(values->sh
 struct output {
     char *text;
     size_t bytes, room;
+    sc_template_map *map; /* NULL: nobody asks */
 };
 
 /* One file being read; places are byte offsets into it. */
@@ -246,7 +247,32 @@ static bool append(struct output *out, const char *text, size_t bytes) {
     return true;
 }
 
+static int count_lines(const char *text, size_t bytes) {
+    int lines = 0;
+    for (size_t i = 0; i < bytes; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+static bool add_piece(sc_template_map *map, const struct source *source, size_t from) {
+    if (map->count == map->room) {
+        const int room = map->room ? 2 * map->room : 256;
+        void *grown = realloc(map->piece, (size_t)room * sizeof *map->piece);
+        if (!grown)
+            return false;
+        map->piece = grown;
+        map->room = room;
+    }
+    map->piece[map->count].at = source->out->bytes;
+    map->piece[map->count].file = source->name;
+    map->piece[map->count++].line = 1 + count_lines(source->text, from);
+    return true;
+}
+
 static int emit(const struct source *source, size_t from, size_t to) {
+    sc_template_map *map = source->out->map;
+    if (map && from < to && !add_piece(map, source, from))
+        return sc_oom(source->err, "rendering a template");
     if (append(source->out, source->text + from, to - from))
         return SC_OK;
     return sc_oom(source->err, "rendering a template");
@@ -368,7 +394,11 @@ static int part(const struct source *source, const struct tag *tag, const sc_val
     size_t size;
     if (length >= (int)sizeof path || sc_template_source(&bytes, &size, path, NULL))
         return wrong_tag(source, tag, "no such part (templates/ has the parts)");
-    const struct source inner = { .name = path,
+    const char *name = path; /* of the embedded file: it outlives this call */
+    for (int i = 0; i < sc_embedded_count; i++)
+        if (sc_embedded[i].bytes == bytes)
+            name = sc_embedded[i].path;
+    const struct source inner = { .name = name,
                                   .text = (const char *)bytes,
                                   .size = size,
                                   .out = source->out,
@@ -459,10 +489,10 @@ int sc_template_source(const unsigned char **bytes, size_t *size, const char *pa
     return sc_fail(err, SC_EINPUT, "%s: no such file in this slipcast (rebuild it)", path);
 }
 
-int sc_template_render_text(char **text, size_t *bytes, const char *name, const char *source,
-                            const sc_values *values, sc_error *err) {
+static int render_text(char **text, size_t *bytes, sc_template_map *map, const char *name,
+                       const char *source, const sc_values *values, sc_error *err) {
     assert(values);
-    struct output out = { 0 };
+    struct output out = { .map = map };
     const struct source whole = {
         .name = name, .text = source, .size = strlen(source), .out = &out, .err = err, .depth = 0
     };
@@ -478,15 +508,39 @@ int sc_template_render_text(char **text, size_t *bytes, const char *name, const 
     return SC_OK;
 }
 
-int sc_template_render(char **text, size_t *bytes, const char *file, const sc_values *values,
-                       sc_error *err) {
+int sc_template_render_text(char **text, size_t *bytes, const char *name, const char *source,
+                            const sc_values *values, sc_error *err) {
+    return render_text(text, bytes, NULL, name, source, values, err);
+}
+
+int sc_template_render_mapped(char **text, size_t *bytes, sc_template_map *map, const char *file,
+                              const sc_values *values, sc_error *err) {
     char path[256];
-    const unsigned char *source;
-    size_t size;
     if (snprintf(path, sizeof path, "templates/%s", file) >= (int)sizeof path)
         return sc_fail(err, SC_EINPUT, "templates/%s: the name is too long", file);
-    int rc = sc_template_source(&source, &size, path, err);
-    if (rc)
-        return rc;
-    return sc_template_render_text(text, bytes, path, (const char *)source, values, err);
+    for (int i = 0; i < sc_embedded_count; i++)
+        if (!strcmp(sc_embedded[i].path, path))
+            return render_text(text, bytes, map, sc_embedded[i].path,
+                               (const char *)sc_embedded[i].bytes, values, err);
+    return sc_template_source(&(const unsigned char *){ NULL }, &(size_t){ 0 }, path, err);
+}
+
+int sc_template_render(char **text, size_t *bytes, const char *file, const sc_values *values,
+                       sc_error *err) {
+    return sc_template_render_mapped(text, bytes, NULL, file, values, err);
+}
+
+const char *sc_template_origin(const sc_template_map *map, const char *text, int line,
+                               int *template_line) {
+    size_t at = 0;
+    for (int i = 1; i < line && text[at]; at++)
+        i += text[at] == '\n';
+    int piece = 0;
+    while (piece + 1 < map->count && map->piece[piece + 1].at <= at)
+        piece++;
+    if (!map->count)
+        return NULL;
+    const size_t from = map->piece[piece].at;
+    *template_line = map->piece[piece].line + (at > from ? count_lines(text + from, at - from) : 0);
+    return map->piece[piece].file;
 }

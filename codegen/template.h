@@ -78,6 +78,24 @@ const char *sc_values_unused(const sc_values *values);
 int sc_template_render(char **text, size_t *bytes, const char *file, const sc_values *values,
                        sc_error *err);
 
+/* Where pieces of a rendering come from: the text from byte `at` on begins at that line of file. */
+typedef struct {
+    struct {
+        size_t at;
+        const char *file;
+        int line;
+    } * piece; /* in rising order; malloc's */
+    int count, room;
+} sc_template_map;
+
+/* As sc_template_render, and the caller frees map->piece. */
+int sc_template_render_mapped(char **text, size_t *bytes, sc_template_map *map, const char *file,
+                              const sc_values *values, sc_error *err);
+
+/* The template's file and line that line (1 …) of the rendered text comes from. */
+const char *sc_template_origin(const sc_template_map *map, const char *text, int line,
+                               int *template_line);
+
 /* The same for a source at hand; name is what messages call it. Parts are the embedded ones. */
 int sc_template_render_text(char **text, size_t *bytes, const char *name, const char *source,
                             const sc_values *values, sc_error *err);

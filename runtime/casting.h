@@ -90,6 +90,11 @@ typedef struct {
                          sc_error *);
     int (*model_forward_rows)(sc_model *, sc_cache *, const int32_t *, int, const int32_t *, int,
                               float *, unsigned, sc_error *);
+    /* NULL in a casting without device code. */
+    int (*cache_create_on)(sc_cache **, const char *, sc_error *);
+    const char *(*cache_device)(const sc_cache *);
+    const char *(*model_device)(const sc_model *);
+    int (*model_greedy)(sc_model *, sc_cache *, const int32_t *, int, int32_t *, sc_error *);
 } sc_casting;
 
 #endif

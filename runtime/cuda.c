@@ -353,6 +353,15 @@ void sc_cuda_zero(sc_cuda *cuda, CUstream stream, void *at, size_t bytes) {
         SC_CUDA(cuda, MemsetD8Async, address(at), 0, bytes, stream);
 }
 
+void sc_cuda_fill(sc_cuda *cuda, CUstream stream, void *at, int byte, size_t bytes) {
+    if (bytes && is_on_device(cuda, at))
+        SC_CUDA(cuda, MemsetD8Async, address(at), (unsigned char)byte, bytes, stream);
+    else if (bytes) {
+        SC_CUDA(cuda, StreamSynchronize, stream);
+        memset(at, byte, bytes);
+    }
+}
+
 void sc_cuda_launch(sc_cuda *cuda, CUstream stream, CUfunction function, unsigned grid_x,
                     unsigned grid_y, unsigned block, const uint64_t *words, size_t count) {
     enum { END = 0, POINTER = 1, SIZE = 2 }; /* CU_LAUNCH_PARAM_ */

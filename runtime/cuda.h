@@ -168,6 +168,8 @@ void sc_cuda_push_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step,
 void sc_cuda_pull_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
                        size_t from_step, size_t bytes, size_t runs);
 void sc_cuda_zero(sc_cuda *cuda, CUstream stream, void *at, size_t bytes);
+/* memset of any memory; waits for the stream where it is not the device's. */
+void sc_cuda_fill(sc_cuda *cuda, CUstream stream, void *at, int byte, size_t bytes);
 /* words: the kernel's arguments, 8 bytes each. */
 void sc_cuda_launch(sc_cuda *cuda, CUstream stream, CUfunction function, unsigned grid_x,
                     unsigned grid_y, unsigned block, const uint64_t *words, size_t count);

@@ -1,6 +1,11 @@
 {{! cache.c - the static buffers of a casting and their operations; one put function per distinct layer shape. }}
 /* {{name}}_cache.c - the static cache of {{name}}: every buffer at its planned place in one arena. */
+{{^cuda}}
 #include "{{name}}_internal.h"
+{{/cuda}}
+{{#cuda}}
+#include "{{name}}_cuda.h"
+{{/cuda}}
 
 #include <errno.h>
 #include <fcntl.h>
@@ -150,18 +155,8 @@ static int map_host({{name}}_cache *cache, const char *folder, sc_error *err) {
 }
 
 {{/offloading}}
-static int create({{name}}_cache **cache, {{#offloading}}const char *folder, {{/offloading}}sc_error *err) {
-    size_t bytes = sizeof({{name}}_cache) + 64 + ARENA_BYTES;
-    for (int i = 0; i < CACHE_SHAPES; i++)
-        bytes += sizeof(kv) * (size_t)(BATCH * shapes[i].kv_heads * shapes[i].evicted *
-                                       (shapes[i].key + shapes[i].value));
-    {{name}}_cache *c = calloc(1, bytes);
-    if (!c)
-        return sc_fail(
-            err, SC_EENV,
-            "{{name}}: cache: no memory for %zu bytes (a smaller --max-cache-len or --batch-size)",
-            bytes);
-    c->arena = (unsigned char *)(((uintptr_t)(c + 1) + 63) & ~(uintptr_t)63);
+/* Where the evicted rows lie, behind the arena, which begins at a multiple of 64. */
+static void place_evicted({{name}}_cache *c) {
     kv *at = (kv *)(void *)(c->arena + (ARENA_BYTES + sizeof(kv) - 1) / sizeof(kv) * sizeof(kv));
     for (int i = 0; i < CACHE_SHAPES; i++) {
         const int64_t rows = BATCH * shapes[i].kv_heads * shapes[i].evicted;
@@ -169,6 +164,28 @@ static int create({{name}}_cache **cache, {{#offloading}}const char *folder, {{/
         c->evicted_values[i] = at += rows * shapes[i].key;
         at += rows * shapes[i].value;
     }
+}
+
+/* The arena and the evicted rows behind it. */
+static size_t buffer_bytes(void) {
+    size_t bytes = 64 + ARENA_BYTES;
+    for (int i = 0; i < CACHE_SHAPES; i++)
+        bytes += sizeof(kv) * (size_t)(BATCH * shapes[i].kv_heads * shapes[i].evicted *
+                                       (shapes[i].key + shapes[i].value));
+    return bytes;
+}
+
+{{> cache/device.c}}
+static int create({{name}}_cache **cache, {{#offloading}}const char *folder, {{/offloading}}sc_error *err) {
+    const size_t bytes = sizeof({{name}}_cache) + buffer_bytes();
+    {{name}}_cache *c = calloc(1, bytes);
+    if (!c)
+        return sc_fail(
+            err, SC_EENV,
+            "{{name}}: cache: no memory for %zu bytes (a smaller --max-cache-len or --batch-size)",
+            bytes);
+    c->arena = (unsigned char *)(((uintptr_t)(c + 1) + 63) & ~(uintptr_t)63);
+    place_evicted(c);
     forget_updates(c);
 {{#offloading}}
     memset(c->slot_of, -1, sizeof c->slot_of);
@@ -193,6 +210,12 @@ API int {{name}}_cache_create_at({{name}}_cache **cache, const char *folder, sc_
 }
 
 API void {{name}}_cache_destroy({{name}}_cache *cache) {
+{{#cuda}}
+    if (cache && cache->cuda) {
+        destroy_on_device(cache);
+        return;
+    }
+{{/cuda}}
     if (cache)
         munmap(cache->host, HOST_BYTES);
     free(cache);
@@ -200,9 +223,32 @@ API void {{name}}_cache_destroy({{name}}_cache *cache) {
 
 {{/offloading}}
 {{^offloading}}
+{{^cuda}}
 API void {{name}}_cache_destroy({{name}}_cache *cache) { free(cache); }
 
+{{/cuda}}
+{{#cuda}}
+API void {{name}}_cache_destroy({{name}}_cache *cache) {
+    if (cache && cache->cuda)
+        destroy_on_device(cache);
+    else
+        free(cache);
+}
+
+{{/cuda}}
 {{/offloading}}
+{{#cuda}}
+API int {{name}}_cache_create_on({{name}}_cache **cache, const char *device, sc_error *err) {
+    if (device && strcmp(device, "cpu"))
+        return create_on_device(cache, device, err);
+    return {{name}}_cache_create(cache, err);
+}
+
+API const char *{{name}}_cache_device(const {{name}}_cache *cache) {
+    return cache->cuda ? cache->cuda->name : "cpu";
+}
+
+{{/cuda}}
 static int check_layer(int layer, sc_error *err) {
     if (layer >= 0 && layer < LAYERS)
         return SC_OK;
@@ -265,6 +311,45 @@ int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t
 }
 
 {{> cache/offload.c}}
+{{#cuda}}
+/* update_rows once its arguments are checked. */
+static int update_on_device({{name}}_cache *cache, int layer, int from, int to, const kv *keys,
+                            const kv *values, int tokens, sc_error *err) {
+    const shape_info *shape = shape_of(layer);
+    const int id = {{name}}_place[layer].shape;
+    int rc = sc_cuda_enter(cache->cuda, err);
+    if (rc)
+        return rc;
+{{#offloading}}
+    cache->ahead = tokens;
+    {{name}}_cache_fork(cache);
+    {{name}}_cache_begin(cache, layer);
+{{/offloading}}
+    for (int row = from; row < to; row++) {
+        const int64_t at = row * shape->kv_heads, seen = cache->now.seen[layer][row];
+        const int64_t given = (row - from) * shape->kv_heads * (int64_t)tokens;
+        put_on_device(cache, shape, keys_of(cache, layer) + at * shape->slots * shape->key,
+                      cache->evicted_keys[id] + at * shape->evicted * shape->key,
+                      (kv *)(uintptr_t)(keys + given * shape->key), shape->key, seen, tokens);
+        put_on_device(cache, shape, values_of(cache, layer) + at * shape->slots * shape->value,
+                      cache->evicted_values[id] + at * shape->evicted * shape->value,
+                      (kv *)(uintptr_t)(values + given * shape->value), shape->value, seen, tokens);
+    }
+{{#offloading}}
+    if ({{name}}_cache_used(cache, layer)) {
+        home_on_device(cache, layer, from, to, tokens);
+        {{name}}_cache_end(cache, layer);
+    }
+    {{name}}_cache_join(cache);
+{{/offloading}}
+    rc = sc_cuda_finish(cache->cuda, cache->cuda->compute, err);
+    sc_cuda_leave(cache->cuda);
+    for (int row = from; row < to && !rc; row++)
+        {{name}}_cache_advance(cache, layer, row, tokens);
+    return rc;
+}
+
+{{/cuda}}
 /* Rows from … to - 1 get tokens each; keys and values begin with those of row from. */
 static int update_rows({{name}}_cache *cache, int layer, int from, int to, const kv_value *keys,
                        const kv_value *values, int tokens, sc_error *err) {
@@ -284,6 +369,10 @@ static int update_rows({{name}}_cache *cache, int layer, int from, int to, const
             err, SC_EFULL,
             "{{name}}: cache: layer %d: %d tokens in one update, at most %d (max_cache_len)", layer,
             tokens, MAX_CACHE_LEN);
+{{#cuda}}
+    if (cache->cuda)
+        return update_on_device(cache, layer, from, to, keys, values, tokens, err);
+{{/cuda}}
 {{#offloading}}
     {{name}}_cache_begin(cache, layer);
 {{/offloading}}
@@ -304,6 +393,7 @@ static int update_rows({{name}}_cache *cache, int layer, int from, int to, const
 void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t tokens) {
     const shape_info *shape = shape_of(layer);
 {{#offloading}}
+    {{#cuda}}if (!cache->cuda){{/cuda}}
     write_back(cache, layer, row, tokens);
 {{/offloading}}
     cache->before[layer][row] = cache->now.seen[layer][row];
@@ -345,6 +435,12 @@ static void gather_row(const {{name}}_cache *cache, int layer, int row, kv_value
     const shape_info *shape = shape_of(layer);
     const int id = {{name}}_place[layer].shape;
     const int64_t seen = cache->now.seen[layer][row], kept = cache->now.kept[layer][row];
+{{#cuda}}
+    if (cache->cuda) {
+        gather_on_device(cache, layer, row, keys, values, from, length);
+        return;
+    }
+{{/cuda}}
     for (int64_t head = 0; head < shape->kv_heads; head++) {
         const int64_t at = row * shape->kv_heads + head;
         gather(keys + head * length * shape->dim,
@@ -391,7 +487,7 @@ static int visible_rows(const {{name}}_cache *cache, int layer, int from, int to
         gather_row(
             cache, layer, row, keys + (row - from) * shape->kv_heads * *kv_length * shape->dim,
             values + (row - from) * shape->kv_heads * *kv_length * shape->v_dim, first, *kv_length);
-    return SC_OK;
+    return {{settled}};
 }
 
 API int {{name}}_cache_visible(const {{name}}_cache *cache, int layer, void *keys, void *values,
@@ -416,7 +512,7 @@ API int {{name}}_cache_read(const {{name}}_cache *cache, int layer, void *keys, 
                    (kv_value *)keys + row * shape->kv_heads * shape->length * shape->dim,
                    (kv_value *)values + row * shape->kv_heads * shape->length * shape->v_dim,
                    most(0, cache->now.seen[layer][row] - shape->length), shape->length);
-    return SC_OK;
+    return {{settled}};
 }
 
 API int64_t {{name}}_cache_row_length(const {{name}}_cache *cache, int layer, int row) {
@@ -490,7 +586,7 @@ API int {{name}}_cache_reset_row({{name}}_cache *cache, int row, sc_error *err) 
     release_all(cache);
 {{/offloading}}
     for (int i = 0; i < BUFFERS; i++)
-        memset(buffer_of(cache, i) + (size_t)row * buffers[i].row, 0, buffers[i].row);
+        {{fill}}buffer_of(cache, i) + (size_t)row * buffers[i].row, 0, buffers[i].row);
     for (int layer = 0; layer < LAYERS; layer++) {
         cache->now.seen[layer][row] = cache->now.kept[layer][row] = 0;
         cache->before[layer][row] = -1;
@@ -503,14 +599,15 @@ API int {{name}}_cache_reset_row({{name}}_cache *cache, int row, sc_error *err) 
         cache->now.held[i][row] = 0;
 {{/has_states}}
     cache->now.padding[row] = 0;
-    return SC_OK;
+    return {{settled}};
 }
 
 API int {{name}}_cache_reset({{name}}_cache *cache, sc_error *err) {
-    for (int row = 0; row < BATCH; row++)
-        {{name}}_cache_reset_row(cache, row, err);
+    int rc = SC_OK;
+    for (int row = 0; row < BATCH && !rc; row++)
+        rc = {{name}}_cache_reset_row(cache, row, err);
     forget_updates(cache);
-    return SC_OK;
+    return rc;
 }
 
 /* Can every row of the layer lose so many tokens? The count is below 0. */
@@ -594,7 +691,15 @@ API int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, s
     release_all(cache);
 {{/offloading}}
     for (int i = 0; i < BUFFERS; i++)
+{{^cuda}}
         reorder_buffer(buffer_of(cache, i), buffers[i].row, beam_idx);
+{{/cuda}}
+{{#cuda}}
+        if (cache->cuda)
+            reorder_on_device(cache, buffer_of(cache, i), buffers[i].row, beam_idx);
+        else
+            reorder_buffer(buffer_of(cache, i), buffers[i].row, beam_idx);
+{{/cuda}}
     for (int layer = 0; layer < LAYERS; layer++) {
         reorder_numbers(cache->now.seen[layer], beam_idx);
         reorder_numbers(cache->now.kept[layer], beam_idx);
@@ -608,7 +713,7 @@ API int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, s
 {{/has_states}}
     reorder_numbers(cache->now.padding, beam_idx);
     forget_updates(cache);
-    return SC_OK;
+    return {{settled}};
 }
 
 API int {{name}}_cache_copy_row({{name}}_cache *cache, int from, int to, sc_error *err) {

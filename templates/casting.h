@@ -39,6 +39,14 @@ enum { SC_ALL_LOGITS = 1 }; /* forward: logits [batch, n, vocab] instead of [bat
 
 /* All buffers of the cache, zeroed. SC_EENV: no memory. */
 int {{name}}_cache_create({{name}}_cache **cache, sc_error *err);
+{{#cuda}}
+/* The same where device says: "cpu" (or NULL), or "cuda:N", whose keys, values and states may come from
+ * and go to that device's memory as well as the host's. SC_EUSAGE: no such name; SC_EENV: no driver or
+ * one too old, no such device, no code for its architecture, too little of its memory free. Every call
+ * on a cache of a device can fail with SC_EENV, as the device does. */
+int {{name}}_cache_create_on({{name}}_cache **cache, const char *device, sc_error *err);
+const char *{{name}}_cache_device(const {{name}}_cache *cache); /* "cpu", "cuda:0" */
+{{/cuda}}
 void {{name}}_cache_destroy({{name}}_cache *cache);
 
 /* Tokens of left padding per row, [batch]; before the first update only (SC_ESTATE).
@@ -159,11 +167,21 @@ int {{name}}_cache_load({{name}}_cache *cache, const char *path, sc_error *err);
 
 {{#model}}
 /* Maps the packed weights and takes all scratch. SC_EINPUT: not this casting's weights; SC_EENV: no
- * such file, no memory, or a processor without {{arch}}. options may be NULL. */
+ * such file, no memory, or a processor without {{arch}}. options may be NULL.{{#cuda}} options->device: as
+ * cache_create_on's; forward wants a cache of the same device.{{/cuda}} */
 int {{name}}_model_open({{name}}_model **model, const char *weights_path, const sc_options *options,
     {{name_pad}}            sc_error *err);
 void {{name}}_model_close({{name}}_model *model);
 
+{{#cuda}}
+const char *{{name}}_model_device(const {{name}}_model *model); /* "cpu", "cuda:0" */
+
+/* model_forward on every row for the id of its largest logit alone, ids [batch]; of equals the
+ * lowest. From a device only these come back. */
+int {{name}}_model_greedy({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens, int n,
+    {{name_pad}}              int32_t *ids, sc_error *err);
+
+{{/cuda}}
 /* Feeds n tokens per row, [batch, n]. logits [batch, vocab] of the last token, or with
  * SC_ALL_LOGITS [batch, n, vocab]; NULL: none are wanted. SC_EFULL: the cache has no room for n
  * more; SC_EUSAGE: no tokens, or an id outside the vocabulary; SC_ESTATE: the layers hold different

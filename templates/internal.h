@@ -91,7 +91,9 @@ struct sc_cache {
 {{/offloading}}
 {{#cuda}}
     sc_cuda *cuda; /* the arena and the evicted rows are this device's; NULL: the host's */
-    size_t device_bytes;
+{{#has_states}}
+    CUfunction shift; /* of a convolution's columns */
+{{/has_states}}
 {{#offloading}}
     CUevent begun, filled[SLOTS], read[SLOTS], ended;
     bool filling[SLOTS]; /* nobody has waited for what is on its way there */

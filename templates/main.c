@@ -108,6 +108,10 @@ static const char help[] =
     "  --temperature T --top-k K --top-p P --min-p P --repetition-penalty R --seed S\n"
     "  --prefill-chunk N[,N…]  cut the prompt; the last size repeats\n"
     "  --threads N           default: all cores\n"
+{{#cuda}}
+    "  --device D            cpu, cuda:N, or auto (the first device that will do, else the cpu)\n"
+    "  --no-graph            launch every kernel of a token by itself\n"
+{{/cuda}}
     "  --session FILE        begin with the saved cache, save it at the end\n"
 {{#offloading}}
     "  --offload-to DIR      keep the offloaded layers in a file there, not in memory\n"
@@ -130,6 +134,8 @@ static int read_option(arguments *a, const char *option, const char *value, int 
         a->options.check = true;
     else if (!strcmp(option, "--no-display-prompt"))
         a->no_prompt = true;
+    else if (!strcmp(option, "--no-graph"))
+        a->options.no_graph = true;
     else if (!value)
         return usage(err, option, "", "is unknown or lacks its value");
     else {
@@ -153,6 +159,8 @@ static int read_option(arguments *a, const char *option, const char *value, int 
 {{/offloading}}
         else if (!strcmp(option, "--folder"))
             a->folder = value;
+        else if (!strcmp(option, "--device"))
+            a->options.device = value;
         else if (!strcmp(option, "--max-new-tokens"))
             rc = read_long(&a->max_new_tokens, option, value, 0, INT_MAX, err);
         else if (!strcmp(option, "--prefill-chunk"))
@@ -570,14 +578,56 @@ static int talk(session *s, const arguments *a, sc_error *err) {
     return rc;
 }
 
+{{^cuda}}
+static int open_both(session *s, const char *path, const arguments *a, sc_error *err) {
+    const int rc = {{name}}_model_open(&s->model, path, &a->options, err);
+    return rc ? rc : {{#offloading}}{{name}}_cache_create_at(&s->cache, a->offload_to, err){{/offloading}}{{^offloading}}{{name}}_cache_create(&s->cache, err){{/offloading}};
+}
+
+{{/cuda}}
+{{#cuda}}
+static int open_on(session *s, const char *path, const arguments *a, const char *device,
+                   sc_error *err) {
+    sc_options options = a->options;
+    options.device = device;
+{{#offloading}}
+    if (a->offload_to && strcmp(device, "cpu"))
+        return sc_fail(err, SC_EUSAGE,
+                       "{{name}}: --offload-to: a device keeps offloaded layers in pinned memory "
+                       "(--device cpu)");
+{{/offloading}}
+    int rc = {{name}}_model_open(&s->model, path, &options, err);
+{{#offloading}}
+    if (!rc && !strcmp(device, "cpu"))
+        return {{name}}_cache_create_at(&s->cache, a->offload_to, err);
+{{/offloading}}
+    if (!rc)
+        rc = {{name}}_cache_create_on(&s->cache, device, err);
+    return rc;
+}
+
+/* auto: the first device; when it will not do, the processor, and why. */
+static int open_both(session *s, const char *path, const arguments *a, sc_error *err) {
+    const char *device = a->options.device ? a->options.device : "auto";
+    if (strcmp(device, "auto"))
+        return open_on(s, path, a, device, err);
+    const int rc = {{#offloading}}a->offload_to ? SC_EENV : {{/offloading}}open_on(s, path, a, "cuda:0", err);
+    if (rc != SC_EENV)
+        return rc;
+    if (a->options.device)
+        fprintf(stderr, "{{name}}: on the cpu: %s\n", err->message);
+    {{name}}_model_close(s->model);
+    s->model = NULL;
+    return open_on(s, path, a, "cpu", err);
+}
+
+{{/cuda}}
 static int run(const arguments *a, sc_error *err) {
     session s = { 0 };
     char path[PATH_MAX];
     int rc = path_of(path, a, "{{name}}.weights", err);
     if (!rc)
-        rc = {{name}}_model_open(&s.model, path, &a->options, err);
-    if (!rc)
-        rc = {{#offloading}}{{name}}_cache_create_at(&s.cache, a->offload_to, err){{/offloading}}{{^offloading}}{{name}}_cache_create(&s.cache, err){{/offloading}};
+        rc = open_both(&s, path, a, err);
     if (!rc && a->texts) {
         rc = path_of(path, a, "{{name}}.tokenizer", err);
         if (!rc)

@@ -6,7 +6,12 @@
  * follows. An output is always one sum over its inputs in rising order, so its bits depend neither
  * on the number of threads nor on how many tokens are fed at once.
  */
+{{^cuda}}
 #include "{{name}}_internal.h"
+{{/cuda}}
+{{#cuda}}
+#include "{{name}}_cuda.h"
+{{/cuda}}
 
 #include <math.h>
 #include <stdbool.h>
@@ -79,6 +84,10 @@ struct sc_model {
     float *cos{{id}}, *sin{{id}};          /* [ROWS, ROPE{{id}}_PAIRS] */
 {{/ropes}}
     thread_scratch *scratch;     /* one per thread */
+{{#cuda}}
+    float *logits;               /* [BATCH, VOCAB], of greedy */
+    {{name}}_device *device;       /* NULL: the processor; else nothing but this and file is set */
+{{/cuda}}
 };
 
 /* One pass: tokens of some rows of the cache, each from what it has seen on. */
@@ -354,6 +363,9 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
     m->sin{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
 {{/ropes}}
     m->scratch = take(base, &at, (size_t)threads, sizeof(thread_scratch));
+{{#cuda}}
+    m->logits = take(base, &at, (size_t)BATCH * VOCAB, sizeof(float));
+{{/cuda}}
     return at;
 }
 
@@ -376,9 +388,38 @@ static {{name}}_model *make_model(sc_weights *file, sc_threads *threads, sc_erro
     return m;
 }
 
+{{#cuda}}
+static int open_on_device({{name}}_model **model, const char *weights_path, const sc_options *choice,
+                          sc_error *err) {
+    {{name}}_model *m = calloc(1, sizeof *m);
+    if (!m)
+        return sc_fail(err, SC_EENV, "{{name}}: no memory for %zu bytes", sizeof *m);
+    int rc = sc_weights_open(&m->file, weights_path, {{name}}_weights_layout, {{name}}_weights_bytes,
+                             choice->check, err);
+    if (!rc)
+        rc = {{name}}_device_open(&m->device, choice->device, m->file, !choice->no_graph, err);
+    if (rc)
+        {{name}}_model_close(m);
+    else
+        *model = m;
+    return rc;
+}
+
+{{/cuda}}
 API int {{name}}_model_open({{name}}_model **model, const char *weights_path,
         {{name_pad}}            const sc_options *options, sc_error *err) {
     const sc_options choice = options ? *options : (sc_options){ 0 };
+{{#cuda}}
+    if (choice.device && strcmp(choice.device, "cpu"))
+        return open_on_device(model, weights_path, &choice, err);
+{{/cuda}}
+{{^cuda}}
+    if (choice.device && strcmp(choice.device, "cpu"))
+        return sc_fail(err, SC_EUSAGE,
+                       "{{name}}: device \"%s\": this casting has no device code (export with "
+                       "--target cuda)",
+                       choice.device);
+{{/cuda}}
     sc_threads *threads = NULL;
     sc_weights *file = NULL;
     int rc = sc_cpu_check("{{arch}}", err);
@@ -400,6 +441,9 @@ API int {{name}}_model_open({{name}}_model **model, const char *weights_path,
 API void {{name}}_model_close({{name}}_model *model) {
     if (!model)
         return;
+{{#cuda}}
+    {{name}}_device_close(model->device);
+{{/cuda}}
     sc_threads_destroy(model->threads);
     sc_weights_close(model->file);
     free(model);
@@ -448,6 +492,11 @@ API int {{name}}_model_forward_rows({{name}}_model *model, {{name}}_cache *cache
     if (rc)
         return rc;
     const bool all = flags & SC_ALL_LOGITS;
+{{#cuda}}
+    if (model->device || cache->cuda)
+        return {{name}}_device_forward(model->device, cache, rows, batch, tokens, n, logits, all, NULL,
+                                     err);
+{{/cuda}}
     for (int64_t done = 0; done < n;) {
         step s = { .model = model,
                    .cache = cache,
@@ -480,3 +529,29 @@ API int {{name}}_model_forward({{name}}_model *model, {{name}}_cache *cache, con
         rows[row] = row;
     return {{name}}_model_forward_rows(model, cache, rows, BATCH, tokens, n, logits, flags, err);
 }
+{{#cuda}}
+
+API const char *{{name}}_model_device(const {{name}}_model *model) {
+    return model->device ? {{name}}_device_name(model->device) : "cpu";
+}
+
+API int {{name}}_model_greedy({{name}}_model *model, {{name}}_cache *cache, const int32_t *tokens, int n,
+                              int32_t *ids, sc_error *err) {
+    int32_t rows[BATCH];
+    for (int row = 0; row < BATCH; row++)
+        rows[row] = row;
+    int rc = check_call(cache, rows, BATCH, tokens, n, err);
+    if (!rc && (model->device || cache->cuda))
+        return {{name}}_device_forward(model->device, cache, rows, BATCH, tokens, n, NULL, false, ids, err);
+    if (!rc)
+        rc = {{name}}_model_forward(model, cache, tokens, n, model->logits, 0, err);
+    for (int row = 0; row < BATCH && !rc; row++) {
+        const float *logits = model->logits + (int64_t)row * VOCAB;
+        ids[row] = 0;
+        for (int32_t id = 1; id < VOCAB; id++)
+            if (logits[id] > logits[ids[row]])
+                ids[row] = id;
+    }
+    return rc;
+}
+{{/cuda}}

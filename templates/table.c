@@ -72,6 +72,10 @@ API const sc_casting *slipcast_casting(void) {
         .cache_create_at = {{name}}_cache_create_at,
         .cache_moves = {{name}}_cache_moves,
 {{/offloading}}
+{{#cuda}}
+        .cache_create_on = {{name}}_cache_create_on,
+        .cache_device = {{name}}_cache_device,
+{{/cuda}}
         .cache_offload = {{name}}_cache_offload,
         .cache_prefetch = {{name}}_cache_prefetch,
         .cache_save = {{name}}_cache_save,
@@ -81,6 +85,10 @@ API const sc_casting *slipcast_casting(void) {
         .model_close = {{name}}_model_close,
         .model_forward = {{name}}_model_forward,
         .model_forward_rows = {{name}}_model_forward_rows,
+{{#cuda}}
+        .model_device = {{name}}_model_device,
+        .model_greedy = {{name}}_model_greedy,
+{{/cuda}}
 {{/model}}
     };
     return &casting;

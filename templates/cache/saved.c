@@ -8,6 +8,7 @@ static const struct {
     {{layout_bytes}}
 } };
 
+{{> cache/device_saved.c}}
 /* Calls visit on every stored run of bytes, in the file's order. */
 static int each_run(const {{name}}_cache *cache, const cache_counts *counts,
                     int (*visit)(void *run, size_t bytes, void *arg), void *arg) {
@@ -21,16 +22,16 @@ static int each_run(const {{name}}_cache *cache, const cache_counts *counts,
                                      : least(counts->seen[layer][row], shape->slots);
             for (int64_t at = row * shape->kv_heads; at < (row + 1) * shape->kv_heads && !rc;
                  at++) {
-                rc = visit(keys_of(cache, layer) + at * shape->slots * shape->key,
+                rc = {{visit}}keys_of(cache, layer) + at * shape->slots * shape->key,
                            (size_t)(used * shape->key) * sizeof(kv), arg);
                 if (!rc)
-                    rc = visit(values_of(cache, layer) + at * shape->slots * shape->value,
+                    rc = {{visit}}values_of(cache, layer) + at * shape->slots * shape->value,
                                (size_t)(used * shape->value) * sizeof(kv), arg);
             }
 {{#has_indexer}}
             const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
             if (!rc)
-                rc = visit(cache->arena + indexers[layer].offset +
+                rc = {{visit}}cache->arena + indexers[layer].offset +
                                (size_t)(row * shape->slots) * width,
                            (size_t)counts->indexed[layer][row] * width, arg);
 {{/has_indexer}}
@@ -40,7 +41,7 @@ static int each_run(const {{name}}_cache *cache, const cache_counts *counts,
     for (int i = 0; i < STATES; i++)
         for (int row = 0; row < BATCH && !rc; row++)
             if (counts->held[i][row])
-                rc = visit(state_row(cache, i, row),
+                rc = {{visit}}state_row(cache, i, row),
                            (size_t)(states[i].channels * states[i].columns) * states[i].size, arg);
 {{/has_states}}
     return rc;
@@ -118,6 +119,10 @@ API int {{name}}_cache_save(const {{name}}_cache *cache, const char *path, sc_er
         rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
     if (close(file.fd) && !rc)
         rc = sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
+{{#cuda}}
+    if (!rc)
+        rc = settle(cache, err);
+{{/cuda}}
     if (!rc && rename(aside, path))
         rc = sc_fail(err, SC_EENV, "%s: cannot be renamed: %s", path, strerror(errno));
     if (rc)
@@ -195,5 +200,9 @@ API int {{name}}_cache_load({{name}}_cache *cache, const char *path, sc_error *e
             cache->now = cache->saved;
     }
     close(file.fd);
+{{#cuda}}
+    if (!rc)
+        rc = settle(cache, err);
+{{/cuda}}
     return rc;
 }

@@ -79,6 +79,7 @@ static void shift(unsigned char *kept, const unsigned char *fresh, unsigned char
     }
 }
 
+{{> cache/device_states.c}}
 /* LinearAttentionLayer.update_conv_state: the first update is padded with zeros on its left, the
  * later ones show the old columns before the new. */
 static int64_t shown_columns(const {{name}}_cache *cache, int i, int row, int tokens) {
@@ -90,6 +91,13 @@ static void update_conv_row({{name}}_cache *cache, int i, int row, const unsigne
     const size_t size = states[i].size, fresh = (size_t)tokens * size;
     const size_t kept = (size_t)states[i].columns * size;
     const size_t shown = (size_t)shown_columns(cache, i, row, tokens) * size;
+{{#cuda}}
+    if (cache->cuda) {
+        shift_on_device(cache, i, row, inputs, fresh, visible, shown);
+        cache->now.held[i][row] = 1;
+        return;
+    }
+{{/cuda}}
     for (size_t channel = 0; channel < (size_t)states[i].channels; channel++)
         shift(state_row(cache, i, row) + channel * kept, inputs + channel * fresh,
               visible ? visible + channel * shown : NULL, kept, fresh, shown);
@@ -121,7 +129,7 @@ static int update_conv_rows({{name}}_cache *cache, int layer, int index, int fro
     }
     if (columns)
         *columns = shown;
-    return SC_OK;
+    return {{settled}};
 }
 
 API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
@@ -145,11 +153,11 @@ static int update_recurrent_rows({{name}}_cache *cache, int layer, int index, in
     const int rc = find_state(&i, layer, index, 1, err);
     if (rc)
         return rc;
-    memcpy(state_row(cache, i, from), state,
+    {{copy_in}}state_row(cache, i, from), state,
            (size_t)((to - from) * states[i].columns) * states[i].size);
     for (int row = from; row < to; row++)
         cache->now.held[i][row] = 1;
-    return SC_OK;
+    return {{settled}};
 }
 
 API int {{name}}_cache_update_recurrent({{name}}_cache *cache, int layer, int index, const void *state,
@@ -168,10 +176,11 @@ static int read_state(const {{name}}_cache *cache, int layer, int index, int rec
                       sc_error *err) {
     int i;
     const int rc = find_state(&i, layer, index, recurrent, err);
-    if (!rc)
-        memcpy(state, state_row(cache, i, 0),
-               (size_t)(BATCH * states[i].channels * states[i].columns) * states[i].size);
-    return rc;
+    if (rc)
+        return rc;
+    {{copy_out}}state, state_row(cache, i, 0),
+           (size_t)(BATCH * states[i].channels * states[i].columns) * states[i].size);
+    return {{settled}};
 }
 
 API int {{name}}_cache_read_conv(const {{name}}_cache *cache, int layer, int index, void *state,
@@ -205,13 +214,13 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
                            layer, tokens, (long long)cache->now.indexed[layer][row],
                            (long long)(slots - cache->now.indexed[layer][row]), MAX_CACHE_LEN);
     for (int row = from; row < to; row++) {
-        memcpy(cache->arena + indexers[layer].offset +
+        {{copy_in}}cache->arena + indexers[layer].offset +
                    (size_t)(row * slots + cache->now.indexed[layer][row]) * width,
                (const unsigned char *)keys + (size_t)((row - from) * tokens) * width,
                (size_t)tokens * width);
         cache->now.indexed[layer][row] += tokens;
     }
-    return SC_OK;
+    return {{settled}};
 }
 
 API int {{name}}_cache_update_indexer({{name}}_cache *cache, int layer, const void *keys, int tokens,
@@ -235,10 +244,10 @@ API int {{name}}_cache_read_indexer(const {{name}}_cache *cache, int layer, void
         /* A crop leaves keys behind its end. */
         unsigned char *to = (unsigned char *)keys + (size_t)(row * slots) * width;
         const size_t used = (size_t)cache->now.indexed[layer][row] * width;
-        memcpy(to, cache->arena + indexers[layer].offset + (size_t)(row * slots) * width, used);
-        memset(to + used, 0, (size_t)slots * width - used);
+        {{copy_out}}to, cache->arena + indexers[layer].offset + (size_t)(row * slots) * width, used);
+        {{fill}}to + used, 0, (size_t)slots * width - used);
     }
-    return SC_OK;
+    return {{settled}};
 }
 
 {{/has_indexer}}

@@ -1,0 +1,75 @@
+{{! host.c - a CUDA casting's host side: weights to rows, launches, the graph, offload by events. }}
+/*
+ * {{name}}_cuda.c - the forward pass of {{name}} on a CUDA device.
+ *
+ * A pass is some tokens of some rows of the cache. Its facts go to the device as one step, so that
+ * nothing else changes from one token to the next: a pass of one token is captured once as a graph
+ * and replayed. Everything runs on the cache's compute stream; a copy stream each brings keys,
+ * values and weights that live on the host, ordered by events (docs/cuda.md).
+ */
+#include "{{name}}_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "{{name}}_weights.h"
+#include "runtime/cublaslt.h"
+
+{{> cuda/shapes.h}}
+#define DEVICE_WEIGHTS_BYTES ((size_t){{device_weights_bytes}}) /* resident ones{{#weights_offloaded}}, and two slots{{/weights_offloaded}} */
+#define DEVICE_SCRATCH_BYTES ((size_t){{device_scratch_bytes}})
+#define STAGING_BYTES ((size_t){{staging_bytes}}) /* of panels that are unpacked at once */
+{{#weights_offloaded}}
+#define HOST_WEIGHTS_BYTES ((size_t){{host_weights_bytes}}) /* pinned */
+{{/weights_offloaded}}
+
+/* Where the buffers of a pass lie: bytes from the start of the scratch. */
+{{#device_buffers}}
+#define {{macro}} ((size_t){{offset}}) /* {{what}} */
+{{/device_buffers}}
+
+/* What a pass is about: device.cu has the same. */
+typedef struct {
+    int64_t batch, tokens; /* activations are [batch, tokens, …] */
+    int64_t row[BATCH];    /* of the cache */
+    int64_t seen[BATCH];   /* tokens that the row held before the pass */
+    int64_t padding[BATCH];
+    int32_t ids[DEVICE_ROWS]; /* [batch, tokens] */
+} step;
+
+/* The kernels, in the order of kernel_name. */
+enum {
+{{#kernels}}
+    {{kernel}},
+{{/kernels}}
+    KERNELS
+};
+
+static const char *const kernel_name[KERNELS] = {
+{{#kernels}}
+    "{{kernel}}_kernel",
+{{/kernels}}
+};
+
+struct {{name}}_device {
+    sc_cuda *cuda;
+    sc_products *products;
+    CUfunction kernel[KERNELS];
+    unsigned char *block;   /* [DEVICE_WEIGHTS_BYTES + DEVICE_SCRATCH_BYTES], the device's */
+    unsigned char *scratch; /* behind the weights */
+    step *step;             /* pinned: the one that goes to the device next */
+    bool graph;
+    {{name}}_cache *captured; /* the caches that have a graph of this model, linked */
+{{#weights_offloaded}}
+    unsigned char *host_weights; /* pinned [HOST_WEIGHTS_BYTES], as they lie on the device */
+    CUevent weights_begun, weights_filled[2], weights_read[2], weights_ended;
+{{/weights_offloaded}}
+};
+
+/* A kernel's arguments are 8 bytes each. */
+static uint64_t word(const void *p) { return (uint64_t)(uintptr_t)p; }
+#define WORDS(...) (const uint64_t[]){ __VA_ARGS__ }, sizeof((const uint64_t[]){ __VA_ARGS__ }) / 8
+
+{{> cuda/weights.c}}
+{{> cuda/pass.c}}
+{{> cuda/forward.c}}

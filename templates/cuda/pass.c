@@ -1,0 +1,196 @@
+{{! pass.c - one pass over the layers as launches on the cache's streams. }}
+/* Of one call: the cache's device is the model's, its streams take the launches. */
+typedef struct {
+    {{name}}_device *d;
+    {{name}}_cache *cache;
+    sc_cuda *cuda;
+    int64_t batch, tokens, rows; /* rows: batch * tokens */
+} pass;
+
+static unsigned char *at(const pass *p, size_t offset) { return p->d->scratch + offset; }
+
+static void launch(const pass *p, int kernel, int64_t grid_x, int64_t grid_y, unsigned block,
+                   const uint64_t *words, size_t count) {
+    sc_cuda_launch(p->cuda, p->cuda->compute, p->d->kernel[kernel], (unsigned)grid_x,
+                   (unsigned)grid_y, block, words, count);
+}
+
+/* Rows of the residual stream, step floats apart, normed as operands. */
+static void norm_rows(const pass *p, int kernel, const unsigned char *weight, size_t x,
+                      int64_t x_step, int64_t rows) {
+    launch(p, kernel, rows, 1, NORM_BLOCK,
+           WORDS(word(at(p, x)), (uint64_t)x_step, word(weight), word(at(p, NORMED_AT)),
+                 (uint64_t)rows));
+}
+
+/* y [rows, stride] = x w, onto y when add is set; then the bias (NULL: none). x, y: offsets. */
+static void product(const pass *p, size_t y, int64_t stride, const unsigned char *w,
+                    const unsigned char *bias, int64_t out, int64_t depth, size_t x,
+                    int64_t x_stride, int64_t rows, int add) {
+    sc_products_run(p->d->products, p->cuda, (float *)(void *)at(p, y), stride, w, out, depth,
+                    at(p, x), x_stride, rows, add);
+    if (bias)
+        launch(p, bias_kernel, rows, 1, BIAS_BLOCK,
+               WORDS(word(at(p, y)), (uint64_t)stride, word(bias), (uint64_t)out, (uint64_t)rows));
+}
+
+{{#offloading}}
+static const int write_back[CACHE_SHAPES] = {
+{{#shapes}}
+    write_back{{id}}_kernel,
+{{/shapes}}
+};
+static const int write_back_heads[CACHE_SHAPES] = {
+{{#shapes}}
+    SHAPE{{id}}_KV_HEADS,
+{{/shapes}}
+};
+
+{{/offloading}}
+{{#attentions}}
+/* {{layer_list}}: the pass's keys and values go to the cache, then its queries look at all. */
+static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm,
+                                    const unsigned char *k_norm, kv *keys, kv *values) {
+    kv *evicted_keys = p->cache->evicted_keys[{{shape}}], *evicted_values = p->cache->evicted_values[{{shape}}];
+    launch(p, keep{{id}}_kernel, KEEP{{id}}_GRID_X(p->tokens), KEEP{{id}}_GRID_Y, KEEP{{id}}_BLOCK,
+           WORDS(word(at(p, STEP_AT)), word(at(p, QKV_AT)), word(q_norm), word(k_norm),
+                 word(at(p, ANGLES_AT)), word(keys), word(values), word(evicted_keys),
+                 word(evicted_values), word(at(p, Q_AT))));
+    launch(p, attention{{id}}_kernel, ATTENTION{{id}}_GRID_X(p->tokens), ATTENTION{{id}}_GRID_Y,
+           ATTENTION{{id}}_BLOCK,
+           WORDS(word(at(p, STEP_AT)), word(at(p, Q_AT)), word(keys), word(values),
+                 word(evicted_keys), word(evicted_values), word(at(p, ATTENDED_AT))));
+}
+
+{{/attentions}}
+{{#offloading}}
+/* What the pass gave an offloaded layer goes home, on the copy stream. */
+static void give_back(const pass *p, int layer) {
+    if (!{{name}}_cache_used(p->cache, layer))
+        return;
+    const int shape = {{name}}_place[layer].shape;
+    sc_cuda_launch(p->cuda, p->cuda->copies, p->d->kernel[write_back[shape]],
+                   BATCH * write_back_heads[shape], 1, WRITE_BACK_BLOCK,
+                   WORDS(word(at(p, STEP_AT)), word(keys_of(p->cache, layer)),
+                         word(values_of(p->cache, layer)), word(home_keys(p->cache, layer)),
+                         word(home_values(p->cache, layer))));
+    {{name}}_cache_end(p->cache, layer);
+}
+
+{{/offloading}}
+
+{{#weights_offloaded}}
+/* ---- weights that live on the host: two slots take turns ---- */
+
+static void fetch_weights(const pass *p, int layer) {
+    {{name}}_device *d = p->d;
+    const int slot = runs[layer].slot;
+    sc_cuda_copy(p->cuda, d->cuda->copies, d->block + weight_slot[slot],
+                 d->host_weights + runs[layer].offset, runs[layer].bytes);
+    SC_CUDA(p->cuda, EventRecord, d->weights_filled[slot], d->cuda->copies);
+}
+
+/* The next layer whose weights are on the host, round and round. */
+static int next_on_host(int layer) {
+    do
+        layer = (layer + 1) % LAYERS;
+    while (runs[layer].slot < 0);
+    return layer;
+}
+
+/* The layer's weights; while it computes, the next ones are on their way. Those of the pass's first
+ * such layer were brought by the pass before. */
+static const unsigned char *begin_weights(const pass *p, int layer) {
+    {{name}}_device *d = p->d;
+    const int slot = runs[layer].slot;
+    if (slot < 0)
+        return d->block + runs[layer].offset;
+    const int next = next_on_host(layer);
+    if (runs[next].slot != slot)
+        fetch_weights(p, next);
+    if (layer != next_on_host(LAYERS - 1))
+        SC_CUDA(p->cuda, StreamWaitEvent, p->cuda->compute, d->weights_filled[slot], 0);
+    return d->block + weight_slot[slot];
+}
+
+/* The slot may be filled anew once the layer is computed. */
+static void end_weights(const pass *p, int layer) {
+    {{name}}_device *d = p->d;
+    const int slot = runs[layer].slot, next = slot < 0 ? -1 : next_on_host(layer);
+    if (slot < 0)
+        return;
+    SC_CUDA(p->cuda, EventRecord, d->weights_read[slot], p->cuda->compute);
+    SC_CUDA(p->cuda, StreamWaitEvent, d->cuda->copies, d->weights_read[slot], 0);
+    if (next != layer && runs[next].slot == slot)
+        fetch_weights(p, next);
+}
+
+{{/weights_offloaded}}
+{{^weights_offloaded}}
+static const unsigned char *begin_weights(const pass *p, int layer) {
+    return p->d->block + runs[layer].offset;
+}
+
+{{/weights_offloaded}}
+{{#linears}}
+/* {{what}}: in a pass of one token by a kernel of its own, else by a product. */
+static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}}, const unsigned char *w,
+       {{fn_pad}}      const unsigned char *bias) {
+{{#decode_linears}}
+    if (p->tokens == 1) {
+        launch(p, {{fn}}_kernel, {{fn}}_GRID, 1, LINEAR_BLOCK,
+               WORDS(word(at(p, STEP_AT)), word(at(p, {{device_x}}_AT)), {{device_x_step}},
+                     {{#normed}}word(norm){{/normed}}{{^normed}}0{{/normed}}, word(w), word(bias), word(at(p, {{device_y}}_AT))));
+        return;
+    }
+{{/decode_linears}}
+{{#normed}}
+    norm_rows(p, norm{{norm}}_kernel, norm, X_AT, HIDDEN_STRIDE, p->rows);
+    product(p, {{#gated}}GATE_UP_AT{{/gated}}{{^gated}}{{device_y}}_AT{{/gated}}, {{device_stride}}, w, bias, {{fn}}_OUT, {{fn}}_DEPTH, NORMED_AT,
+            HIDDEN_DEPTH, p->rows, 0);
+{{#gated}}
+    launch(p, {{fn}}_gated_kernel, {{fn}}_GATED_GRID(p->rows), 1, GATED_BLOCK,
+           WORDS(word(at(p, GATE_UP_AT)), word(at(p, FFN_AT)), (uint64_t)p->rows));
+{{/gated}}
+{{/normed}}
+{{^normed}}
+    product(p, {{device_y}}_AT, {{device_stride}}, w, bias, {{fn}}_OUT, {{fn}}_DEPTH, {{device_x}}_AT,
+            {{device_x_step}}, p->rows, 1);
+{{/normed}}
+}
+
+{{/linears}}
+{{#kinds}}
+/* {{layer_list}}. */
+static void layer{{id}}(const pass *p, int layer) {
+    const unsigned char *w = begin_weights(p, layer);
+{{#ops}}
+{{#attention}}
+    {{qkv_fn}}(p, {{norm_w}}, {{qkv_proj_w}}, {{qkv_bias_w}});
+{{#offloading}}
+    {{name}}_cache_begin(p->cache, layer);
+{{/offloading}}
+    kv *keys = keys_of(p->cache, layer), *values = values_of(p->cache, layer);
+    if (p->tokens == 1)
+        launch(p, attend{{attention_id}}_kernel, ATTEND{{attention_id}}_GRID_X, ATTEND{{attention_id}}_GRID_Y, ATTEND{{attention_id}}_BLOCK,
+               WORDS(word(at(p, STEP_AT)), word(at(p, QKV_AT)), word({{q_norm_w}}),
+                     word({{k_norm_w}}), word(at(p, ANGLES_AT)), word(keys), word(values),
+                     word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, ATTENDED_AT))));
+    else
+        prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, keys, values);
+{{#offloading}}
+    give_back(p, layer);
+{{/offloading}}
+    {{o_fn}}(p, {{o_proj_w}}, {{o_bias_w}});
+{{/attention}}
+{{#gated_mlp}}
+    {{gate_up_fn}}(p, {{norm_w}}, {{gate_up_proj_w}}, {{gate_up_bias_w}});
+    {{down_fn}}(p, {{down_proj_w}}, {{down_bias_w}});
+{{/gated_mlp}}
+{{/ops}}
+{{#weights_offloaded}}
+    end_weights(p, layer);
+{{/weights_offloaded}}
+}
+
+{{/kinds}}
