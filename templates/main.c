@@ -307,6 +307,10 @@ typedef struct {
     {{name}}_cache *cache;
     sc_tokenizer *tokenizer; /* NULL: ids in, ids out */
     sc_sampler *sampler;
+{{#cuda}}
+    bool greedy;           /* on a device, which chooses the ids by itself */
+    int32_t chosen[BATCH]; /* then */
+{{/cuda}}
     float *logits; /* [BATCH, VOCAB] of the last position */
     float *all;    /* dump: [BATCH, fed, VOCAB] */
     float *piece;  /* dump: a chunk's logits */
@@ -318,6 +322,10 @@ typedef struct {
 static int feed(session *s, const rows *r, int64_t from, int n, int64_t fed_room, sc_error *err) {
     for (int b = 0; b < BATCH; b++)
         memcpy(s->step + (int64_t)b * n, r->ids + b * r->room + from, (size_t)n * sizeof *s->step);
+{{#cuda}}
+    if (s->greedy)
+        return {{name}}_model_greedy(s->model, s->cache, s->step, n, s->chosen, err);
+{{/cuda}}
     float *to = s->all ? s->piece : s->logits;
     const unsigned flags = s->all ? SC_ALL_LOGITS : 0;
     const int rc = {{name}}_model_forward(s->model, s->cache, s->step, n, to, flags, err);
@@ -384,9 +392,17 @@ static bool next_tokens(session *s, const arguments *a, rows *r) {
     for (int b = 0; b < BATCH; b++) {
         int32_t *row = r->ids + b * r->room;
         const float *logits = s->logits + (int64_t)b * VOCAB;
+{{#cuda}}
+        const int32_t id = r->done[b]  ? row[at - 1]
+                           : s->greedy ? s->chosen[b]
+                                       : sc_sampler_next(s->sampler, logits, row + r->padding[b],
+                                                         (int)(at - r->padding[b]));
+{{/cuda}}
+{{^cuda}}
         const int32_t id = r->done[b] ? row[at - 1]
                                       : sc_sampler_next(s->sampler, logits, row + r->padding[b],
                                                         (int)(at - r->padding[b]));
+{{/cuda}}
         row[at] = id;
         r->done[b] |= !a->ignore_eos && is_eos(id);
         go_on |= !r->done[b];
@@ -564,6 +580,10 @@ static int talk(session *s, const arguments *a, sc_error *err) {
         rc = allocate(s, a, r.prompt, fed_room, err);
     if (!rc)
         rc = sc_sampler_create(&s->sampler, &a->sampling, VOCAB, err);
+{{#cuda}}
+    s->greedy = !a->dump && !(a->sampling.temperature > 0) && !(a->sampling.repetition_penalty < 1) &&
+                !(a->sampling.repetition_penalty > 1) && strcmp({{name}}_model_device(s->model), "cpu");
+{{/cuda}}
     if (!rc)
         rc = generate(s, a, &r, fed_room, err);
     if (!rc)
@@ -580,7 +600,10 @@ static int talk(session *s, const arguments *a, sc_error *err) {
 
 {{^cuda}}
 static int open_both(session *s, const char *path, const arguments *a, sc_error *err) {
-    const int rc = {{name}}_model_open(&s->model, path, &a->options, err);
+    sc_options options = a->options;
+    if (options.device && !strcmp(options.device, "auto"))
+        options.device = NULL; /* there is nothing to choose from */
+    const int rc = {{name}}_model_open(&s->model, path, &options, err);
     return rc ? rc : {{#offloading}}{{name}}_cache_create_at(&s->cache, a->offload_to, err){{/offloading}}{{^offloading}}{{name}}_cache_create(&s->cache, err){{/offloading}};
 }
 

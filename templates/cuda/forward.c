@@ -14,7 +14,7 @@ static void all_layers(const pass *p) {
     SC_CUDA(p->cuda, EventRecord, d->weights_begun, p->cuda->compute);
     SC_CUDA(p->cuda, StreamWaitEvent, d->cuda->copies, d->weights_begun, 0);
 {{/weights_offloaded}}
-    launch(p, embed_kernel, p->rows, 1, EMBED_BLOCK,
+    launch(p, embed_kernel, p->rows, 1, ROW_THREADS,
            WORDS(word(at(p, STEP_AT)), word(d->block + {{embed_tokens_at}}), word(at(p, X_AT)),
                  word(at(p, ANGLES_AT))));
 {{#layer_calls}}
@@ -34,7 +34,7 @@ static void head(const pass *p, size_t x, int64_t x_step, int64_t rows, bool cho
     const unsigned char *norm = p->d->block + {{norm_at}}, *w = p->d->block + {{lm_head_at}};
 {{#decode_linears}}
     if (rows == p->batch) { /* one of each row */
-        launch(p, lm_head_kernel, lm_head_GRID, 1, LINEAR_BLOCK,
+        launch(p, lm_head_kernel, lm_head_GRID, 1, DECODE_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, x)), (uint64_t)x_step, word(norm), word(w), 0,
                      word(at(p, LOGITS_AT))));
     } else
@@ -44,7 +44,7 @@ static void head(const pass *p, size_t x, int64_t x_step, int64_t rows, bool cho
         product(p, LOGITS_AT, VOCAB, w, NULL, VOCAB, {{lm_head_depth}}, NORMED_AT, HIDDEN_DEPTH, rows, 0);
     }
     if (choose)
-        launch(p, pick_kernel, BATCH, 1, PICK_BLOCK,
+        launch(p, pick_kernel, p->batch, 1, PICK_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, LOGITS_AT)), word(at(p, CHOSEN_AT))));
 }
 

@@ -28,28 +28,41 @@
 #define {{macro}} ((size_t){{offset}}) /* {{what}} */
 {{/device_buffers}}
 
-/* What a pass is about: device.cu has the same. */
-typedef struct {
-    int64_t batch, tokens; /* activations are [batch, tokens, …] */
-    int64_t row[BATCH];    /* of the cache */
-    int64_t seen[BATCH];   /* tokens that the row held before the pass */
-    int64_t padding[BATCH];
-    int32_t ids[DEVICE_ROWS]; /* [batch, tokens] */
-} step;
+/* The kernels of {{name}}_cuda.cu. */
+#define EACH_KERNEL(X) \
+    X(embed_kernel) \
+    X(pick_kernel) \
+    X(bias_kernel) \
+    X(unpack_kernel) \
+{{#norms}}
+    X(norm{{id}}_kernel) \
+{{/norms}}
+{{#decode_linears}}
+{{#linears}}
+    X({{fn}}_kernel) \
+{{/linears}}
+    X(lm_head_kernel) \
+{{/decode_linears}}
+{{#linears}}
+{{#gated}}
+    X(gated_{{fn}}_kernel) \
+{{/gated}}
+{{/linears}}
+{{#offloading}}
+{{#shapes}}
+    X(write_back{{id}}_kernel) \
+{{/shapes}}
+{{/offloading}}
+{{#attentions}}
+    X(attend{{id}}_kernel) \
+    X(keep{{id}}_kernel) \
+    X(attention{{id}}_kernel) \
+{{/attentions}}
 
-/* The kernels, in the order of kernel_name. */
-enum {
-{{#kernels}}
-    {{kernel}},
-{{/kernels}}
-    KERNELS
-};
-
-static const char *const kernel_name[KERNELS] = {
-{{#kernels}}
-    "{{kernel}}_kernel",
-{{/kernels}}
-};
+#define AS_NUMBER(name) name,
+#define AS_TEXT(name) #name,
+enum { EACH_KERNEL(AS_NUMBER) KERNELS };
+static const char *const kernel_name[KERNELS] = { EACH_KERNEL(AS_TEXT) };
 
 struct {{name}}_device {
     sc_cuda *cuda;

@@ -18,7 +18,7 @@ static void launch(const pass *p, int kernel, int64_t grid_x, int64_t grid_y, un
 /* Rows of the residual stream, step floats apart, normed as operands. */
 static void norm_rows(const pass *p, int kernel, const unsigned char *weight, size_t x,
                       int64_t x_step, int64_t rows) {
-    launch(p, kernel, rows, 1, NORM_BLOCK,
+    launch(p, kernel, rows, 1, ROW_THREADS,
            WORDS(word(at(p, x)), (uint64_t)x_step, word(weight), word(at(p, NORMED_AT)),
                  (uint64_t)rows));
 }
@@ -30,7 +30,7 @@ static void product(const pass *p, size_t y, int64_t stride, const unsigned char
     sc_products_run(p->d->products, p->cuda, (float *)(void *)at(p, y), stride, w, out, depth,
                     at(p, x), x_stride, rows, add);
     if (bias)
-        launch(p, bias_kernel, rows, 1, BIAS_BLOCK,
+        launch(p, bias_kernel, rows, 1, ROW_THREADS,
                WORDS(word(at(p, y)), (uint64_t)stride, word(bias), (uint64_t)out, (uint64_t)rows));
 }
 
@@ -52,12 +52,12 @@ static const int write_back_heads[CACHE_SHAPES] = {
 static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm,
                                     const unsigned char *k_norm, kv *keys, kv *values) {
     kv *evicted_keys = p->cache->evicted_keys[{{shape}}], *evicted_values = p->cache->evicted_values[{{shape}}];
-    launch(p, keep{{id}}_kernel, KEEP{{id}}_GRID_X(p->tokens), KEEP{{id}}_GRID_Y, KEEP{{id}}_BLOCK,
+    launch(p, keep{{id}}_kernel, p->rows, KEEP{{id}}_GRID, ROW_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, QKV_AT)), word(q_norm), word(k_norm),
                  word(at(p, ANGLES_AT)), word(keys), word(values), word(evicted_keys),
                  word(evicted_values), word(at(p, Q_AT))));
-    launch(p, attention{{id}}_kernel, ATTENTION{{id}}_GRID_X(p->tokens), ATTENTION{{id}}_GRID_Y,
-           ATTENTION{{id}}_BLOCK,
+    launch(p, attention{{id}}_kernel, (p->tokens * ATTENTION{{id}}_GROUP + ATTENTION{{id}}_QUERIES - 1) / ATTENTION{{id}}_QUERIES,
+           p->batch * ATTEND{{id}}_HEADS, ATTENTION_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, Q_AT)), word(keys), word(values),
                  word(evicted_keys), word(evicted_values), word(at(p, ATTENDED_AT))));
 }
@@ -70,7 +70,7 @@ static void give_back(const pass *p, int layer) {
         return;
     const int shape = {{name}}_place[layer].shape;
     sc_cuda_launch(p->cuda, p->cuda->copies, p->d->kernel[write_back[shape]],
-                   BATCH * write_back_heads[shape], 1, WRITE_BACK_BLOCK,
+                   (unsigned)(p->batch * write_back_heads[shape]), 1, ROW_THREADS,
                    WORDS(word(at(p, STEP_AT)), word(keys_of(p->cache, layer)),
                          word(values_of(p->cache, layer)), word(home_keys(p->cache, layer)),
                          word(home_values(p->cache, layer))));
@@ -138,7 +138,7 @@ static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}
        {{fn_pad}}      const unsigned char *bias) {
 {{#decode_linears}}
     if (p->tokens == 1) {
-        launch(p, {{fn}}_kernel, {{fn}}_GRID, 1, LINEAR_BLOCK,
+        launch(p, {{fn}}_kernel, {{fn}}_GRID, 1, DECODE_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, {{device_x}}_AT)), {{device_x_step}},
                      {{#normed}}word(norm){{/normed}}{{^normed}}0{{/normed}}, word(w), word(bias), word(at(p, {{device_y}}_AT))));
         return;
@@ -149,7 +149,7 @@ static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}
     product(p, {{#gated}}GATE_UP_AT{{/gated}}{{^gated}}{{device_y}}_AT{{/gated}}, {{device_stride}}, w, bias, {{fn}}_OUT, {{fn}}_DEPTH, NORMED_AT,
             HIDDEN_DEPTH, p->rows, 0);
 {{#gated}}
-    launch(p, {{fn}}_gated_kernel, {{fn}}_GATED_GRID(p->rows), 1, GATED_BLOCK,
+    launch(p, gated_{{fn}}_kernel, p->rows, (FFN_DEPTH + GATED_COLUMNS - 1) / GATED_COLUMNS, ROW_THREADS,
            WORDS(word(at(p, GATE_UP_AT)), word(at(p, FFN_AT)), (uint64_t)p->rows));
 {{/gated}}
 {{/normed}}
@@ -172,7 +172,7 @@ static void layer{{id}}(const pass *p, int layer) {
 {{/offloading}}
     kv *keys = keys_of(p->cache, layer), *values = values_of(p->cache, layer);
     if (p->tokens == 1)
-        launch(p, attend{{attention_id}}_kernel, ATTEND{{attention_id}}_GRID_X, ATTEND{{attention_id}}_GRID_Y, ATTEND{{attention_id}}_BLOCK,
+        launch(p, attend{{attention_id}}_kernel, ATTEND{{attention_id}}_SPLITS, p->batch * ATTEND{{attention_id}}_HEADS, ATTEND_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, QKV_AT)), word({{q_norm_w}}),
                      word({{k_norm_w}}), word(at(p, ANGLES_AT)), word(keys), word(values),
                      word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, ATTENDED_AT))));

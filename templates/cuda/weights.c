@@ -57,7 +57,8 @@ static void unpack_panels(unpacking *u, int i, unsigned char *to) {
         memcpy(u->pinned + half, from + (size_t)panel * panel_bytes, bytes);
         sc_cuda_copy(d->cuda, stream, d->scratch + half, u->pinned + half, bytes);
         const int64_t second = tensors[i].rows - tensors[i].first_rows;
-        sc_cuda_launch(d->cuda, stream, d->kernel[unpack], (unsigned)count, 1, UNPACK_BLOCK,
+        sc_cuda_launch(d->cuda, stream, d->kernel[unpack_kernel], (unsigned)count,
+                       (unsigned)((tensors[i].depth + UNPACK_COLUMNS - 1) / UNPACK_COLUMNS), UNPACK_THREADS,
                        WORDS(word(d->scratch + half), word(to), (uint64_t)panel, (uint64_t)count,
                              (uint64_t)tensors[i].in, (uint64_t)tensors[i].depth,
                              tensors[i].packing == GATED_PANELS,
