@@ -29,7 +29,7 @@ EMBEDDED := $(shell find templates runtime -type f ! -name '.*' ! -name '*~' | L
 
 # What apt-get calls the things that we need. The -dev packages of pcre2 and utf8proc bring the
 # shared libraries, whose own package names differ from one release to the next.
-PACKAGES := gcc make pkg-config libcjson-dev libssl-dev libpcre2-dev libutf8proc-dev
+PACKAGES := gcc g++ make pkg-config libcjson-dev libssl-dev libpcre2-dev libutf8proc-dev
 PC_MODULES := libcjson libcrypto libpcre2-8 libutf8proc
 
 .DELETE_ON_ERROR:

@@ -21,6 +21,7 @@
 #define SANITIZE ""
 #endif
 
+const char *const cast_sanitize = SANITIZE;
 const char *const cast_make_flags = "CFLAGS='-O1 -g " SANITIZE "' LDFLAGS='" SANITIZE "'";
 
 enum { CASTINGS = 256 };

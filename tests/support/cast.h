@@ -34,6 +34,9 @@ const char *cast_folder(const cast_shape *shape);
 /* Flags for a casting's make, so that it has the sanitizers of this program. */
 extern const char *const cast_make_flags;
 
+/* Those of them alone that name the sanitizers. */
+extern const char *const cast_sanitize;
+
 /* min(window, max_cache_len), or max_cache_len. */
 int cast_slots(const cast_shape *shape, int layer);
 

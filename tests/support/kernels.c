@@ -1,0 +1,52 @@
+/* kernels.c - see kernels.h. */
+#include "kernels.h"
+
+#include <check.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cast.h"
+#include "run.h"
+
+/* A library with sanitizers wants the runtime of the compiler that built the program. */
+#ifdef __clang__
+#define COMPILER "clang++"
+#else
+#define COMPILER "g++"
+#endif
+
+static const char *compiler(void) {
+    const char *name = getenv("CXX");
+    return name && *name ? name : COMPILER;
+}
+
+int kernels_available(const char *left_out) {
+    static int known, there;
+    if (!known)
+        there = !run(NULL, NULL, "command -v %s", compiler());
+    if (!known && !there)
+        printf("%s: no C++ compiler (%s), left out\n", left_out, compiler());
+    known = 1;
+    return there;
+}
+
+const char *kernels_command(void) {
+    static char command[1024];
+    snprintf(command, sizeof command,
+             "%s -std=gnu++17 -Wall -Wextra -Werror -Wno-unknown-pragmas -ffp-contract=off -O1 -g "
+             "-fPIC -shared -fvisibility=hidden %s -DSLIPCAST_HOST_KERNELS "
+             "-include tests/cuda/host.h -x c++ tests/cuda/host.cc",
+             compiler(), cast_sanitize);
+    return command;
+}
+
+void kernels_build(const char *library, const char *cu, const char *options) {
+    ck_assert_int_eq(run(NULL, NULL, "%s %s %s -o %s", kernels_command(), options, cu, library), 0);
+}
+
+void *kernels_open(const char *library) {
+    void *opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(opened != NULL, "%s", dlerror());
+    return opened;
+}
