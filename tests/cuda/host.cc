@@ -11,7 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef __x86_64__
+/* Other processors switch by ucontext, which asks the system for every switch. */
+#if defined(__x86_64__) && !defined(SC_HOST_UCONTEXT)
+#define BY_HAND 1
+#else
+#define BY_HAND 0
 #include <ucontext.h>
 #endif
 
@@ -47,7 +51,7 @@ enum {
 /* --- fibers --- */
 
 struct fiber {
-#ifdef __x86_64__
+#if BY_HAND
     void *sp; /* where its registers lie while another runs */
 #else
     ucontext_t context;
@@ -65,7 +69,7 @@ static bool made, abandoned; /* abandoned: fibers were left in the middle of a k
 
 static void run_threads(void);
 
-#ifdef __x86_64__
+#if BY_HAND
 /* Keeps what a call must keep, and comes back on the other stack. */
 extern "C" void sc_switch(void **sp, void *to);
 __asm__(".text\n"
@@ -107,7 +111,7 @@ static void switch_to(fiber *from, fiber *to) {
     __sanitizer_start_switch_fiber(&from->fake, to == &home ? home_stack : to->stack,
                                    to == &home ? home_stack_bytes : (size_t)STACK_BYTES);
 #endif
-#ifdef __x86_64__
+#if BY_HAND
     sc_switch(&from->sp, to->sp);
 #else
     swapcontext(&from->context, &to->context);
@@ -123,7 +127,7 @@ static void set_up(int i) {
 #if ASAN
     __asan_unpoison_memory_region(f->stack, STACK_BYTES);
 #endif
-#ifdef __x86_64__
+#if BY_HAND
     enum { SAVED = 6 };
     char *top = f->stack + STACK_BYTES - (i % 63) * 192;
     void **sp = (void **)(void *)top - SAVED - 2;
@@ -383,7 +387,7 @@ static void multiply(warp *w, sc_operation operation) {
         }
 }
 
-static void shuffle(warp *w, unsigned here, int line) {
+static void shuffle(warp *w, unsigned first, unsigned here, int line) {
     u64 value[LANES];
     for (unsigned lane = 0; lane < LANES; lane++)
         if (here >> lane & 1)
@@ -391,9 +395,10 @@ static void shuffle(warp *w, unsigned here, int line) {
     for (unsigned lane = 0; lane < LANES; lane++)
         if (here >> lane & 1) {
             const unsigned source = w->lane[lane]->source;
-            if (!(here >> source & 1))
-                sc_fault("line %d: shuffle: lane %u takes from lane %u, which takes no part", line,
-                         lane, source);
+            if (!(here >> source & 1)) {
+                sc_self = &threads[first + lane];
+                sc_fault("line %d: shuffle: takes from lane %u, which takes no part", line, source);
+            }
             w->lane[lane]->value = value[source];
         }
 }
@@ -438,11 +443,13 @@ static void hold_meeting(unsigned warp_id, int m, unsigned self) {
     const meeting at = w->open[m];
     w->open[m] = w->open[--w->meetings];
     if (at.operation == SC_SHUFFLE)
-        shuffle(w, at.here, at.line);
+        shuffle(w, warp_id * LANES, at.here, at.line);
     else if (at.operation == SC_MMA_BF16 || at.operation == SC_MMA_F16) {
-        if (at.here != 0xffffffff)
+        if (at.here != 0xffffffff) {
+            sc_self = &threads[warp_id * LANES + (unsigned)__builtin_ctz(at.here)];
             sc_fault("line %d: %s: only the lanes %x of the warp take part", at.line,
                      name_operation(at.operation), at.here);
+        }
         multiply(w, at.operation);
     } else if (at.operation != SC_SYNC)
         vote(w, at.here, at.operation);
