@@ -11,8 +11,8 @@
 int kernels_available(const char *left_out);
 
 /*
- * Builds FILE.cu into library, with the sanitizers of this program; fails the test. The path of
- * library ends in .so; options are the compiler's.
+ * Builds FILE.cu into library, with the sanitizers of this program (but not TSan's); fails the
+ * test. The path of library ends in .so; options are the compiler's.
  */
 void kernels_build(const char *library, const char *cu, const char *options);
 
