@@ -64,12 +64,15 @@ static const char *ctype(sc_dtype dtype) { return dtype == SC_F32 ? "float" : "u
 static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *config) {
     const sc_graph *g = plan->graph;
     const sc_plan_options *o = &plan->options;
-    const bool f32 = o->dtype == SC_F32;
+    const bool f32 = o->dtype == SC_F32, f16 = o->dtype == SC_F16;
     sc_scope_number(s, "vocab", g->vocab);
     sc_scope_number(s, "hidden", g->hidden);
     sc_scope_text(s, "weight_ctype", ctype(o->dtype));
-    sc_scope_text(s, "weight_load", f32 ? "vec_load(w)" : "vec_load_bf16(w)");
-    sc_scope_text(s, "weight_to_float", f32 ? "w" : "sc_from_bf16(w)");
+    sc_scope_text(s, "weight_load",
+                  f32   ? "vec_load(w)"
+                  : f16 ? "vec_load_f16(w)"
+                        : "vec_load_bf16(w)");
+    sc_scope_text(s, "weight_to_float", f32 ? "w" : f16 ? "sc_from_f16(w)" : "sc_from_bf16(w)");
     const sc_dtype value = sc_kv_value_dtype(o->kv_dtype);
     sc_scope_text(s, "kv_dump", value == SC_F32 ? "F32" : value == SC_F16 ? "F16" : "BF16");
     sc_scope_text(s, "value_ctype", ctype(value));

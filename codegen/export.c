@@ -139,9 +139,9 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
     if (rc)
         return rc;
     if (!find_dtype(&o.dtype, options->dtype ? options->dtype : "float32") ||
-        sc_kv_value_dtype(o.dtype) != o.dtype || (o.dtype == SC_F16 && !options->only_cache))
-        return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16%s",
-                       options->dtype, options->only_cache ? ", float16" : "");
+        sc_kv_value_dtype(o.dtype) != o.dtype)
+        return sc_fail(err, SC_EUSAGE, "--dtype: \"%s\" is none of float32, bfloat16, float16",
+                       options->dtype);
     o.kv_dtype = o.dtype;
     if (options->kv_dtype && !find_dtype(&o.kv_dtype, options->kv_dtype))
         return sc_fail(err, SC_EUSAGE,

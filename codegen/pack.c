@@ -2,6 +2,7 @@
 #include "pack.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -128,8 +129,22 @@ static void store(const packer *p, size_t index, float x, bool floats) {
         memcpy(p->out + index * 4, &x, 4);
         return;
     }
-    const uint16_t half = sc_to_bf16(x);
+    const uint16_t half = p->plan->options.dtype == SC_F16 ? sc_to_f16(x) : sc_to_bf16(x);
     memcpy(p->out + index * 2, &half, 2);
+}
+
+/* Row of a matrix, whose numbers the dtype must hold: float16 ends where other halves go on. */
+static int read_row(const packer *k, const sc_tensor *t, int64_t row, float *out, sc_error *err) {
+    const int rc = sc_tensor_read(t, row, 1, out, err);
+    if (rc || k->plan->options.dtype != SC_F16)
+        return rc;
+    for (int64_t i = 0; i < t->shape[1]; i++)
+        if (isfinite(out[i]) && (sc_to_f16(out[i]) & 0x7fff) == 0x7c00)
+            return sc_fail(err, SC_EINPUT,
+                           "%s: %s: %g at [%lld, %lld] is more than float16 holds (take --dtype "
+                           "bfloat16)",
+                           t->file, t->name, (double)out[i], (long long)row, (long long)i);
+    return SC_OK;
 }
 
 /* Which part and row of it is output `row` of a run of parts? false: padding. */
@@ -177,7 +192,7 @@ static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
                 if (!rc)
                     *row = whole[part_row];
             } else
-                rc = sc_tensor_read(t, part_row, 1, row, err);
+                rc = read_row(k, t, part_row, row, err);
             if (rc)
                 return rc;
         }
@@ -201,7 +216,8 @@ static int pack_rows(packer *k, const sc_packed *p, sc_error *err) {
     const size_t size = floats || k->plan->options.dtype == SC_F32 ? 4 : 2;
     const int64_t rows = floats ? 1 : p->part[0].rows, width = floats ? p->part[0].rows : p->in;
     for (int64_t row = 0; row < rows; row++) {
-        int rc = sc_tensor_read(t, row, 1, k->rows, err);
+        int rc =
+            floats ? sc_tensor_read(t, row, 1, k->rows, err) : read_row(k, t, row, k->rows, err);
         for (int64_t i = 0; i < width && !rc; i++)
             store(k, (size_t)i, k->rows[i], floats);
         if (!rc)

@@ -38,8 +38,8 @@ typedef struct {
     bool offloading;      /* keys and values of offloadable layers live on the host */
     bool offload_sliding; /* those of sliding layers too: only_non_sliding false */
     int64_t rewind;       /* tokens that crop can take back from a full ring; 0: none */
-    sc_dtype dtype; /* of weights, states and indexer keys: SC_F32, SC_BF16, (cache alone) SC_F16 */
-    sc_dtype kv_dtype; /* as keys and values are kept: these, SC_Q8_0 or SC_FP8_E4M3 */
+    sc_dtype dtype;       /* of weights, states and indexer keys: SC_F32, SC_BF16, SC_F16 */
+    sc_dtype kv_dtype;    /* as keys and values are kept: these, SC_Q8_0 or SC_FP8_E4M3 */
     const sc_arch *arch;
     bool cuda; /* device code too, for these architectures: 80, 90, … ascending */
     int sms, sm[SC_MOST_SMS];

@@ -18,6 +18,10 @@ static inline vec vec_load_bf16(const unsigned short *p) {
     return (vec)_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
 
+static inline vec vec_load_f16(const unsigned short *p) {
+    return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)p));
+}
+
 static inline vec vec_interleave_low(vec a, vec b) {
     return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
 }

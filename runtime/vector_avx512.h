@@ -18,6 +18,10 @@ static inline vec vec_load_bf16(const unsigned short *p) {
     return (vec)_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
+static inline vec vec_load_f16(const unsigned short *p) {
+    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)p));
+}
+
 static inline vec vec_interleave_low(vec a, vec b) {
     return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }

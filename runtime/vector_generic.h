@@ -15,6 +15,13 @@ static inline vec vec_load_bf16(const unsigned short *p) {
                         (int)((unsigned)p[2] << 16), (int)((unsigned)p[3] << 16) };
 }
 
+/* The bits moved to a float's places are 2^112 too small; infinity and NaN get its exponent. */
+static inline vec vec_load_f16(const unsigned short *p) {
+    const ivec half = { p[0], p[1], p[2], p[3] }, rest = half & 0x7fff;
+    const vec x = (vec)(rest << 13) * 0x1p112f;
+    return (vec)((half ^ rest) << 16 | (ivec)x | ((rest > 0x7bff) & 0x7f800000));
+}
+
 static inline vec vec_interleave_low(vec a, vec b) {
     return __builtin_shufflevector(a, b, 0, 4, 1, 5);
 }

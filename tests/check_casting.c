@@ -174,7 +174,7 @@ static const char *const cuts[] = { "--threads 2",
                                     "--threads 3 --prefill-chunk 65,1,9" };
 
 START_TEST(threads_and_chunks_do_not_change_a_bit) {
-    static const char *const dtypes[] = { "float32", "bfloat16" };
+    static const char *const dtypes[] = { "float32", "bfloat16", "float16" };
     const int all = (int)(sizeof cuts / sizeof *cuts);
     char options[4096];
     size_t bytes, other_bytes;
@@ -201,7 +201,7 @@ static sc_tensors *open_dump(sc_pool *pool, const char *options, const char *fil
 
 /* A row alone, and the same one as second of three, the first shorter, the third longer. */
 START_TEST(a_row_of_a_batch_equals_the_row_alone) {
-    static const char *const dtypes[] = { "float32", "bfloat16" };
+    static const char *const dtypes[] = { "float32", "bfloat16", "float16" };
     char options[4096];
     sc_pool *pool = sc_pool_create();
     const char *ids = "2,45,89,731,361,14,412,837,340,474,480,354,311,553,273,370,509,659,12,411";
@@ -226,6 +226,59 @@ START_TEST(a_row_of_a_batch_equals_the_row_alone) {
     sc_tensors_close(alone);
     sc_tensors_close(batch);
     sc_pool_destroy(pool);
+}
+END_TEST
+
+/* What two bytes per weight, key and value cost: the largest difference of a logit to float32, as
+ * a share of the largest logit; what the archs are allowed is half of it to twice of it. float16
+ * has three bits more than bfloat16, of which some archs round the activations too. */
+static const struct {
+    const char *model, *dtype;
+    double seen;
+} halves[] = {
+    { "tests/reference/tiny/llama", "bfloat16", 0.022 },
+    { "tests/reference/tiny/llama", "float16", 0.0024 },
+    { "tests/reference/tiny/qwen3", "bfloat16", 0.01 },
+    { "tests/reference/tiny/qwen3", "float16", 0.0009 },
+    { "examples/austen", "bfloat16", 0.0026 },
+    { "examples/austen", "float16", 0.00022 },
+};
+static const char *const half_archs[] = { "generic", "x86-64-v3", "native" };
+enum {
+    HALVES = sizeof halves / sizeof *halves,
+    HALF_ARCHS = sizeof half_archs / sizeof *half_archs
+};
+
+static float *logits_of(const char *model, const char *dtype, const char *arch, size_t *count) {
+    char options[4096];
+    int rank;
+    int64_t shape[8];
+    sc_pool *pool = sc_pool_create();
+    snprintf(options, sizeof options,
+             "%s --dtype %s --arch %s --max-cache-len 128 --max-new-tokens 1 --token-ids %s", model,
+             dtype, arch,
+             strcmp(model, "examples/austen") ? "1,2,3,5,8,13,21,34,55,89,7,77,70,6" : LONG_IDS);
+    sc_tensors *dump = open_dump(pool, options, "build/halves.safetensors");
+    float *logits = tensor_floats(dump, "logits", &rank, shape);
+    *count = (size_t)(shape[0] * shape[1] * shape[2]);
+    sc_tensors_close(dump);
+    sc_pool_destroy(pool);
+    return logits;
+}
+
+START_TEST(halves_stay_near_float32) {
+    const int half = _i / HALF_ARCHS;
+    const char *arch = half_archs[_i % HALF_ARCHS], *model = halves[half].model;
+    size_t count, other, worst;
+    float *exact = logits_of(model, "float32", arch, &count),
+          *ours = logits_of(model, halves[half].dtype, arch, &other);
+    ck_assert_uint_eq(count, other);
+    const double off = largest_difference(exact, ours, count, &worst) / absmax(exact, count);
+    ck_assert_msg(off <= 2 * halves[half].seen && off >= halves[half].seen / 2,
+                  "%s %s %s: number %zu is off by %g of the largest, seen were %g", model,
+                  halves[half].dtype, arch, worst, off, halves[half].seen);
+    free(exact);
+    free(ours);
 }
 END_TEST
 
@@ -294,8 +347,9 @@ Suite *casting_suite(void) {
     tcase_add_loop_test(tests, a_casting_computes_what_the_reference_does, 0, FAMILIES * CASES);
     tcase_add_loop_test(tests, every_arch_computes_what_the_reference_does, 0, FAMILIES * 2);
     tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0,
-                        2 * (int)(sizeof cuts / sizeof *cuts));
-    tcase_add_loop_test(tests, a_row_of_a_batch_equals_the_row_alone, 0, 2);
+                        3 * (int)(sizeof cuts / sizeof *cuts));
+    tcase_add_loop_test(tests, a_row_of_a_batch_equals_the_row_alone, 0, 3);
+    tcase_add_loop_test(tests, halves_stay_near_float32, 0, HALVES * HALF_ARCHS);
     tcase_add_loop_test(tests, the_bundled_model_writes_what_the_reference_writes, 0, 3);
     tcase_add_test(tests, a_session_goes_on_where_it_ended);
     suite_add_tcase(suite, tests);

@@ -108,7 +108,7 @@ static const struct {
     { EXPORT "--max-cache-len 99999999999999", "--max-cache-len|99999999999999" },
     { EXPORT "--batch-size 1.5", "--batch-size|\"1.5\"" },
     { EXPORT "--batch-size 1000000000000", "--batch-size|1000000000000" },
-    { EXPORT "--dtype float8", "--dtype|\"float8\"|float32|bfloat16" },
+    { EXPORT "--dtype float8", "--dtype|\"float8\"|float32|bfloat16|float16" },
     { EXPORT "--arch vax", "--arch|\"vax\"|native" },
     { EXPORT "--target tpu", "--target|\"tpu\"|cpu" },
     { EXPORT "--name 1a", "--name|\"1a\"|identifier" },
@@ -235,7 +235,7 @@ END_TEST
 
 /* ---- model.safetensors ---- */
 
-typedef enum { KEEP, DROP, RENAME, FLATTEN, RETYPE, SCALE, ADD } change;
+typedef enum { KEEP, DROP, RENAME, FLATTEN, RETYPE, ENLARGE, SCALE, ADD } change;
 
 typedef struct {
     const char *name;
@@ -266,12 +266,15 @@ static void add_entry(cJSON *header, const sc_tensor *t, const char *name, const
     cJSON_AddItemToArray(range, cJSON_CreateNumber((double)(*at += t->bytes)));
 }
 
-static void put_bytes(FILE *f, const sc_tensor *t, bool scaled) {
+/* Scaled: another number; enlarged: 65520, the least that float16 has no number for. */
+static void put_bytes(FILE *f, const sc_tensor *t, change what) {
     unsigned char *bytes = malloc(t->bytes);
     ck_assert_ptr_nonnull(bytes);
     ck_assert_int_eq(sc_tensors_pread(t->fd, t->file, bytes, t->bytes, t->offset, NULL), 0);
-    if (scaled)
+    if (what == SCALE)
         bytes[2] ^= 64;
+    if (what == ENLARGE)
+        memcpy(bytes + 4 * 65, (const unsigned char[]){ 0x00, 0xf0, 0x7f, 0x47 }, 4);
     fwrite(bytes, 1, t->bytes, f);
     free(bytes);
 }
@@ -294,11 +297,11 @@ static void write_model(const char *file, int first, int step, const edit *e) {
                 continue;
             const bool add = mine && (mine->what == ADD || mine->what == SCALE);
             if (pass)
-                put_bytes(f, t, false);
+                put_bytes(f, t, mine && mine->what == ENLARGE ? ENLARGE : KEEP);
             else
                 add_entry(header, t, mine && mine->what == RENAME ? mine->to : t->name, mine, &at);
             if (add && pass)
-                put_bytes(f, t, mine->what == SCALE);
+                put_bytes(f, t, mine->what);
             else if (add)
                 add_entry(header, t, mine->to, NULL, &at);
         }
@@ -332,6 +335,20 @@ static const struct {
 START_TEST(a_tensor_that_is_not_as_the_config_says_is_bad_input) {
     write_model("model.safetensors", 0, 1, &tensor_table[_i].edit);
     refuse(3, tensor_table[_i].parts, EXPORT);
+}
+END_TEST
+
+/* Of a linear, and of the embedding. bfloat16 ends where float32 does. */
+START_TEST(a_weight_beyond_float16_is_bad_input) {
+    const edit o_proj = { "model.layers.0.self_attn.o_proj.weight", ENLARGE, NULL };
+    write_model("model.safetensors", 0, 1, &o_proj);
+    refuse(3, "model.safetensors|model.layers.0.self_attn.o_proj.weight|65520 at [1, 1]|bfloat16",
+           EXPORT "--dtype float16");
+    const edit embedding = { "model.embed_tokens.weight", ENLARGE, NULL };
+    write_model("model.safetensors", 0, 1, &embedding);
+    refuse(3, "model.safetensors|model.embed_tokens.weight|65520 at [1, 1]|bfloat16",
+           EXPORT "--dtype float16");
+    sh(EXPORT "--dtype bfloat16 --quiet");
 }
 END_TEST
 
@@ -757,6 +774,7 @@ Suite *cli_suite(void) {
     tcase_add_loop_test(each, a_wrong_file_is_bad_input, 0, ROWS(input_table));
     tcase_add_loop_test(each, a_tensor_that_is_not_as_the_config_says_is_bad_input, 0,
                         ROWS(tensor_table));
+    tcase_add_test(each, a_weight_beyond_float16_is_bad_input);
     tcase_add_test(each, another_size_in_the_config_names_tensor_and_both_shapes);
     tcase_add_test(each, untied_without_lm_head_is_bad_input);
     tcase_add_test(each, an_extra_tensor_is_a_warning);

@@ -60,17 +60,17 @@ static void assert_used(char unused[][64], int castings) {
 }
 
 START_TEST(every_value_is_used_by_some_template) {
-    static const char *const dtypes[] = { "float32", "bfloat16" };
-    char unused[2 * MODELS][64];
-    for (int i = 0; i < 2 * MODELS; i++) {
+    static const char *const dtypes[] = { "float32", "bfloat16", "float16" };
+    char unused[3 * MODELS][64];
+    for (int i = 0; i < 3 * MODELS; i++) {
         sc_pool *pool = sc_pool_create();
         sc_source *source = NULL;
-        const sc_plan *plan = plan_of(models[i / 2], dtypes[i % 2], pool, &source);
+        const sc_plan *plan = plan_of(models[i / 3], dtypes[i % 3], pool, &source);
         first_unused(unused[i], plan, source->config, pool);
         sc_source_close(source);
         sc_pool_destroy(pool);
     }
-    assert_used(unused, 2 * MODELS);
+    assert_used(unused, 3 * MODELS);
 }
 END_TEST
 
@@ -100,16 +100,17 @@ END_TEST
 
 START_TEST(the_layout_names_what_the_weights_must_be) {
     sc_pool *pool = sc_pool_create();
-    sc_source *source[3];
-    char hex[3][65];
-    const char *const dtypes[] = { "float32", "float32", "bfloat16" };
-    for (int i = 0; i < 3; i++) {
+    sc_source *source[4];
+    char hex[4][65];
+    const char *const dtypes[] = { "float32", "float32", "bfloat16", "float16" };
+    for (int i = 0; i < 4; i++) {
         const sc_plan *plan = plan_of(i == 1 ? "qwen3" : "llama", dtypes[i], pool, &source[i]);
         ck_assert(!sc_emit_layout(hex[i], pool, plan, NULL));
         sc_source_close(source[i]);
     }
     ck_assert_str_ne(hex[0], hex[1]);
     ck_assert_str_ne(hex[0], hex[2]);
+    ck_assert_str_ne(hex[2], hex[3]);
     sc_pool_destroy(pool);
 }
 END_TEST
