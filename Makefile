@@ -97,6 +97,15 @@ build/$(1)/slipcast: build/$(1)/codegen/main.o $$(LIB_O_$(1))
 build/$(1)/check: $$(TEST_O_$(1)) $$(LIB_O_$(1))
 	$$(CC) $$(CFLAGS) $$(SC_CFLAGS_$(1)) $$(LDFLAGS) $$^ $$$$(pkg-config --libs check) $$(LIBS) -o $$@
 
+# A driver that tests run on the CPU, and its cuBLASLt.
+build/$(1)/cuda/libcuda.so.1: $$(wildcard tests/cuda/standin*.[ch]) tests/cuda/launch.h runtime/cuda.h build/$(1)/flags | setup
+	@mkdir -p $$(@D)
+	$$(CC) $$(filter-out -Wmissing-prototypes,$$(SC_CFLAGS)) $$(CFLAGS) $$(SC_CFLAGS_$(1)) -fPIC -shared -fvisibility=hidden \
+	    -Wl,-soname,libcuda.so.1 $$(LDFLAGS) $$(filter %.c,$$^) -ldl -o $$@
+build/$(1)/cuda/libcublasLt.so.13: tests/cuda/cublaslt.c build/$(1)/cuda/libcuda.so.1
+	$$(CC) $$(filter-out -Wmissing-prototypes,$$(SC_CFLAGS)) $$(CFLAGS) $$(SC_CFLAGS_$(1)) -fPIC -shared -fvisibility=hidden \
+	    -Wl,-soname,libcublasLt.so.13 $$(LDFLAGS) $$^ -o $$@
+
 -include $$(wildcard build/$(1)/*.d build/$(1)/*/*.d build/$(1)/*/*/*.d)
 endef
 
@@ -115,15 +124,16 @@ build/slipcast: build/release/slipcast
 
 # The program of the same flavour, which the tests of the command find in SLIPCAST.
 program = $(if $(wildcard codegen/main.c),build/$(1)/slipcast)
+standin = build/$(1)/cuda/libcublasLt.so.13
 
-test: build/release/check $(call program,release) ## build and run all tests
-	SLIPCAST=build/release/slipcast CC='$(CC)' build/release/check
+test: build/release/check $(call program,release) $(call standin,release) ## build and run all tests
+	SLIPCAST=build/release/slipcast STANDIN=build/release/cuda CC='$(CC)' build/release/check
 
-check-asan: build/asan/check $(call program,asan) ## the tests under ASan and UBSan
-	SLIPCAST=build/asan/slipcast CC='$(CC)' CK_FORK=no build/asan/check
+check-asan: build/asan/check $(call program,asan) $(call standin,asan) ## the tests under ASan and UBSan
+	SLIPCAST=build/asan/slipcast STANDIN=build/asan/cuda CC='$(CC)' CK_FORK=no build/asan/check
 
-check-tsan: build/tsan/check $(call program,tsan) ## the tests under TSan
-	SLIPCAST=build/tsan/slipcast CC='$(CC)' CK_FORK=no build/tsan/check
+check-tsan: build/tsan/check $(call program,tsan) $(call standin,tsan) ## the tests under TSan
+	SLIPCAST=build/tsan/slipcast STANDIN=build/tsan/cuda CC='$(CC)' CK_FORK=no build/tsan/check
 
 build/fuzz/%: override CC := $(FUZZ_CC)
 
