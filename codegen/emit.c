@@ -159,8 +159,10 @@ int sc_emit_values(sc_values **values, sc_pool *pool, const sc_plan *plan, const
         rc = sc_emit_model(&s, plan, err);
         if (rc)
             return rc;
-        if (o->cuda)
+        if (o->cuda) {
             sc_emit_device(&s, plan);
+            sc_emit_cuda(&s, plan);
+        }
     }
     if (s.rc)
         return sc_fail(err, s.rc, "emit: no memory, or more than 64 kinds of linear");

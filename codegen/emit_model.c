@@ -118,6 +118,13 @@ static void emit_device_linear(sc_scope *top, sc_scope *s, linear_set *set, cons
     sc_scope_text(s, "device_y", shape->role->device_y);
     sc_scope_text(s, "device_stride", shape->role->device_stride);
     sc_scope_flag(s, "normed", shape->normed);
+    sc_emit_cuda_linear(
+        s, plan,
+        &(sc_cuda_linear){ .in = shape->in,
+                           .out = shape->out,
+                           .gated = shape->gated,
+                           .normed = shape->normed,
+                           .y_stride = shape->gated ? "FFN_DEPTH" : shape->role->device_stride });
     if (shape->normed) {
         sc_scope_number(s, "norm", norm_number(top, set, shape->norm_eps));
         sc_scope_real(s, "norm_eps", shape->norm_eps);
@@ -222,6 +229,8 @@ static void emit_attention(sc_scope *top, sc_scope *op, linear_set *set, const s
     sc_scope_number(&s, "rope", a->rope);
     sc_scope_number(&s, "k_at", a->q_proj.out);
     sc_scope_number(&s, "v_at", a->q_proj.out + a->k_proj.out);
+    if (plan->options.cuda)
+        sc_emit_cuda_attention(&s, plan, a, shape);
 
     sc_scope_number(op, "attention_id", id);
     const bool bias = a->q_proj.bias || a->k_proj.bias || a->v_proj.bias;
@@ -307,8 +316,10 @@ static void emit_kind(sc_scope *top, linear_set *set, const sc_plan *plan, const
         top->rc = k.rc;
 }
 
-static void emit_ropes(sc_scope *top, const sc_graph *g) {
+static void emit_ropes(sc_scope *top, const sc_plan *plan) {
     enum { PER_ROW = 4 };
+    const sc_graph *g = plan->graph;
+    int64_t angles = 0; /* on a device: floats before those of this rope */
     sc_scope_flag(top, "ropes", false);
     for (int i = 0; i < g->ropes; i++) {
         const sc_rope *rope = &g->rope[i];
@@ -317,6 +328,12 @@ static void emit_ropes(sc_scope *top, const sc_graph *g) {
         sc_scope_text(&s, "rope_type", rope->rope_type);
         sc_scope_real(&s, "rope_theta", (float)rope->rope_theta);
         sc_scope_number(&s, "pairs", rope->rotary_dim / 2);
+        if (plan->options.cuda) {
+            const int64_t half = plan->device.rows * rope->rotary_dim / 2;
+            sc_scope_number(&s, "cos_at", angles);
+            sc_scope_number(&s, "sin_at", angles + half);
+            angles += 2 * half;
+        }
         const float one = 1.0f;
         sc_scope_flag(&s, "scaled", memcmp(&rope->attention_factor, &one, sizeof one) != 0);
         sc_scope_real(&s, "attention_factor", rope->attention_factor);
@@ -390,18 +407,42 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
     }
 }
 
+/* lm_head as a linear of decode. */
+static void emit_device_head(sc_scope *top, linear_set *set, const sc_plan *plan) {
+    static const linear_role role = { .device_x = "X",
+                                      .device_x_step = "HIDDEN_STRIDE",
+                                      .device_y = "LOGITS",
+                                      .device_stride = "VOCAB" };
+    const sc_graph *g = plan->graph;
+    linear_shape shape = shape_of(&role, g->hidden, g->vocab, false, &g->norm);
+    sc_scope s = sc_scope_item(top, "head_linears");
+    sc_scope_text(&s, "fn", "lm_head");
+    sc_scope_text(&s, "fn_pad", "       ");
+    sc_scope_text(&s, "what", "lm_head on the last norm");
+    sc_scope_number(&s, "out", shape.out);
+    sc_scope_flag(&s, "bias", false);
+    sc_scope_flag(&s, "gated", false);
+    sc_scope_flag(&s, "plain", true);
+    sc_scope_flag(&s, "add", false);
+    sc_scope_text(&s, "y_ctype", "float");
+    emit_device_linear(top, &s, set, plan, &shape);
+    sc_scope_number(top, "head_norm", norm_number(top, set, g->norm.eps));
+    if (s.rc)
+        top->rc = s.rc;
+}
+
 int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     layer_kinds kinds = { 0 };
     linear_set set = { .count = 0 };
     const int rc = find_kinds(&kinds, top->pool, plan->graph, err);
     if (rc)
         return rc;
-    emit_ropes(top, plan->graph);
+    emit_ropes(top, plan);
     emit_weights(top, plan);
     for (int i = 0; i < kinds.kinds; i++)
         emit_kind(top, &set, plan, &kinds, i);
     if (plan->options.cuda)
-        sc_scope_number(top, "head_norm", norm_number(top, &set, plan->graph->norm.eps));
+        emit_device_head(top, &set, plan);
     for (int i = 0; i < plan->layers; i++) {
         sc_scope call = sc_scope_item(top, "layer_calls");
         sc_scope_number(&call, "kind", kinds.kind[i]);

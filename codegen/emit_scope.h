@@ -36,6 +36,15 @@ const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted
 void sc_emit_cache(sc_scope *top, const sc_plan *plan);
 /* emit_model.c: kinds of layers, linears, ropes, weights. */
 int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err);
+/* emit_cuda.c: device code. */
+typedef struct {
+    int64_t in, out; /* out: of a gated pair those of one */
+    bool gated, normed;
+    const char *y_stride;
+} sc_cuda_linear;
+void sc_emit_cuda(sc_scope *top, const sc_plan *plan);
+void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear *linear);
+void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention *a, int shape);
 /* emit_device.c: a CUDA casting's weights and buffers on the device. */
 void sc_emit_device(sc_scope *top, const sc_plan *plan);
 

@@ -1,0 +1,250 @@
+{{! attend.cu - attention of one token per row: norms, rope, the new key and value, all in one launch. }}
+/*
+ * {{layer_list}}: {{layer_type}}, {{heads}} heads on {{kv_heads}} kv_heads, one new token in each row.
+{{#windowed}}
+ * Position q sees {{window}} keys, itself the last.
+{{/windowed}}
+ *
+ * Grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS], block ATTEND_THREADS, shared {{attend_shared}} bytes. A
+ * block takes a share of what one row's kv_head sees, a multiple of ATTEND{{id}}_SHARE keys, for the
+ * {{group}} heads on it; blocks without a share leave. The last one puts the new key and value into
+ * their slot first. Of several blocks the one that ends last adds up their parts in order.
+{{^kv_floats}}
+ *
+ * A warp takes 16 keys at a time by mma.m16n8k16, heads being the rows of a: scores, their running
+ * softmax (Milakov and Gimelshein 2018), values. A thread reads 8 dimensions of two keys at a step,
+ * then 8 of four values. Sum: a warp's keys in rising order, warps in order, shares in order.
+{{/kv_floats}}
+{{#kv_floats}}
+ *
+ * A thread takes one key of ATTEND_THREADS, then some dimensions of the sum of values; softmax is
+ * the running one (Milakov and Gimelshein 2018). Sum: keys in rising order, shares in order.
+{{/kv_floats}}
+ */
+enum {
+    ATTEND{{id}}_GROUP = {{group}},
+    ATTEND{{id}}_SHARE = 64,
+    ATTEND{{id}}_WARPS = ATTEND_THREADS / 32,
+    ATTEND{{id}}_QUERIES = {{attend_queries}}, /* heads at once */
+    ATTEND{{id}}_PARTS = BATCH * SHAPE{{shape}}_KV_HEADS * ATTEND{{id}}_SPLITS * ATTEND{{id}}_GROUP,
+{{^kv_floats}}
+    ATTEND{{id}}_ROWS = {{attend_rows}},   /* of a that are in use */
+    ATTEND{{id}}_STEPS = {{key_steps}},  /* of 32 dimensions of a key */
+    ATTEND{{id}}_QUERY = {{query_words}}, /* words from one query to the next: in other banks */
+    ATTEND{{id}}_BLOCKS = {{value_blocks}}, /* of 64 dimensions of a value */
+    ATTEND{{id}}_REST = {{value_rest}},   /* pairs of the other dimensions that a lane has */
+    ATTEND{{id}}_SUMS = {{value_pairs}},  /* pairs of dimensions that a lane has */
+    ATTEND{{id}}_SLICE = 68, /* floats from one query's 64 dimensions to the next one's */
+{{/kv_floats}}
+{{#kv_floats}}
+    ATTEND{{id}}_DEPTH = {{key_depth}}, /* of a query in shared memory */
+    ATTEND{{id}}_SUMS = (ATTEND{{id}}_QUERIES * SHAPE{{shape}}_V_DIM + ATTEND_THREADS - 1) / ATTEND_THREADS,
+{{/kv_floats}}
+};
+
+/* A block's share of one row's kv_head: keys begin … end - 1 of those that the new token sees. */
+typedef struct {
+    int batch, head, split;
+    int begin, end, used; /* used: shares, of which this is the split-th */
+    int slot;             /* of the first key that is seen, then round the ring */
+    float *sums;          /* [SPLITS, GROUP, V_DIM] of this row's kv_head */
+    float *tops;          /* [SPLITS, GROUP, 2]: highest score, sum of weights */
+    operand *attended;    /* [GROUP, V_DIM] of it */
+} attend{{id}}_share;
+
+static __device__ __forceinline__ int attend{{id}}_slot(const attend{{id}}_share *t, int key) {
+{{#ring}}
+    const int slot = t->slot + key;
+    return slot < SHAPE{{shape}}_SLOTS ? slot : slot - SHAPE{{shape}}_SLOTS;
+{{/ring}}
+{{^ring}}
+    return t->slot + key;
+{{/ring}}
+}
+
+/* Query q's sum over its share, d on: the outcome if there is no other share. */
+static __device__ __forceinline__ void attend{{id}}_put(const attend{{id}}_share *t, int q, int d, float sum,
+                                               float total) {
+    if (t->used == 1)
+        t->attended[q * SHAPE{{shape}}_V_DIM + d] = operand_of(sum / total);
+    else
+        t->sums[(t->split * ATTEND{{id}}_GROUP + q) * SHAPE{{shape}}_V_DIM + d] = sum;
+}
+
+static __device__ __forceinline__ void attend{{id}}_put_top(const attend{{id}}_share *t, int q, float top,
+                                                   float total) {
+    t->tops[(t->split * ATTEND{{id}}_GROUP + q) * 2] = top;
+    t->tops[(t->split * ATTEND{{id}}_GROUP + q) * 2 + 1] = total;
+}
+
+/* The parts of all shares become the outcome. */
+static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_share *t) {
+    SHARED(float, factor, ATTEND{{id}}_QUERIES * ATTEND{{id}}_SPLITS);
+    const int thread = (int)threadIdx.x, lane = thread % 32, quarter = (SHAPE{{shape}}_V_DIM + 3) / 4;
+    for (int base = 0; base < ATTEND{{id}}_GROUP; base += ATTEND{{id}}_QUERIES) {
+        const int queries = (int)least(ATTEND{{id}}_QUERIES, ATTEND{{id}}_GROUP - base);
+        __syncthreads();
+        for (int q = thread / 32; q < queries; q += ATTEND{{id}}_WARPS) {
+            const float *tops = t->tops + (base + q) * 2;
+            float top = -1e30f, total = 0;
+            for (int i = lane; i < t->used; i += 32)
+                top = fmaxf(top, tops[i * ATTEND{{id}}_GROUP * 2]);
+            for (int apart = 16; apart; apart /= 2)
+                top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, apart));
+            for (int i = lane; i < t->used; i += 32)
+                total += expf(tops[i * ATTEND{{id}}_GROUP * 2] - top) * tops[i * ATTEND{{id}}_GROUP * 2 + 1];
+            total = warp_sum(total);
+            for (int i = lane; i < t->used; i += 32)
+                factor[q * ATTEND{{id}}_SPLITS + i] = expf(tops[i * ATTEND{{id}}_GROUP * 2] - top) / total;
+        }
+        __syncthreads();
+        for (int item = thread; item < queries * quarter; item += ATTEND_THREADS) {
+            const int q = item / quarter, d = item % quarter * 4;
+            const float *sums = t->sums + (base + q) * SHAPE{{shape}}_V_DIM;
+            float sum[4] = { 0, 0, 0, 0 };
+#pragma unroll 8
+            for (int i = 0; i < t->used; i++) {
+                float v[4];
+                four_floats(v, sums + i * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM, d, SHAPE{{shape}}_V_DIM);
+                for (int j = 0; j < 4; j++)
+                    sum[j] += factor[q * ATTEND{{id}}_SPLITS + i] * v[j];
+            }
+            for (int j = 0; j < 4 && d + j < SHAPE{{shape}}_V_DIM; j++)
+                t->attended[(base + q) * SHAPE{{shape}}_V_DIM + d + j] = operand_of(sum[j]);
+        }
+    }
+}
+
+{{#kv_floats}}
+{{> cuda/attend_fma.cu}}
+{{/kv_floats}}
+{{^kv_floats}}
+{{> cuda/attend_mma.cu}}
+{{/kv_floats}}
+extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
+    attend{{id}}_kernel(const step *s, const float *qkv, const float *q_norm, const float *k_norm,
+                   const float *angles, kv *keys, kv *values, float *partial, unsigned *arrived,
+                   operand *attended) {
+    SHARED(float, head_row, ATTEND{{id}}_WARPS * SHAPE{{shape}}_DIM);
+    SHARED(int, is_last, 1);
+    attend{{id}}_share t;
+    const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;
+    t.split = (int)blockIdx.x;
+    t.batch = (int)blockIdx.y / SHAPE{{shape}}_KV_HEADS;
+    t.head = (int)blockIdx.y % SHAPE{{shape}}_KV_HEADS;
+    if (t.batch >= s->batch)
+        return;
+    const long long pos = s->seen[t.batch], padding = s->padding[t.batch];
+{{#windowed}}
+    const long long first = most(padding, pos - {{window}} + 1);
+{{/windowed}}
+{{^windowed}}
+    const long long first = padding;
+{{/windowed}}
+    const int seen = (int)most(0, pos - first + 1);
+    const int share = ((seen + ATTEND{{id}}_SPLITS - 1) / ATTEND{{id}}_SPLITS + ATTEND{{id}}_SHARE - 1) /
+                      ATTEND{{id}}_SHARE * ATTEND{{id}}_SHARE;
+    t.used = seen ? (seen + share - 1) / share : 1;
+    if (t.split >= t.used)
+        return;
+    t.begin = t.split * share;
+    t.end = (int)least(seen, t.begin + share);
+{{#ring}}
+    t.slot = (int)(first % SHAPE{{shape}}_SLOTS);
+{{/ring}}
+{{^ring}}
+    t.slot = (int)first;
+{{/ring}}
+    t.sums = partial + (long long)blockIdx.y * ATTEND{{id}}_SPLITS * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
+    t.tops = partial + (long long)ATTEND{{id}}_PARTS * SHAPE{{shape}}_V_DIM +
+             (long long)blockIdx.y * ATTEND{{id}}_SPLITS * ATTEND{{id}}_GROUP * 2;
+    t.attended = attended + t.batch * (long long)ATTENDED_DEPTH + t.head * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
+    const long long at = (s->row[t.batch] * SHAPE{{shape}}_KV_HEADS + t.head) * SHAPE{{shape}}_SLOTS;
+    keys += at * SHAPE{{shape}}_DIM;
+    values += at * SHAPE{{shape}}_V_DIM;
+    qkv += t.batch * (long long)QKV_STRIDE;
+{{^q_norm}}
+    (void)q_norm;
+{{/q_norm}}
+{{^k_norm}}
+    (void)k_norm;
+{{/k_norm}}
+{{#roped}}
+    const float *cosine = angles + ROPE{{rope}}_COS + t.batch * ROPE{{rope}}_PAIRS;
+    const float *sine = angles + ROPE{{rope}}_SIN + t.batch * ROPE{{rope}}_PAIRS;
+{{/roped}}
+{{^roped}}
+    (void)angles;
+{{/roped}}
+    if (t.head == 0 && t.split == 0) /* zeros behind the row's end */
+        for (int i = {{heads}} * SHAPE{{shape}}_V_DIM + thread; i < ATTENDED_DEPTH; i += ATTEND_THREADS)
+            attended[t.batch * (long long)ATTENDED_DEPTH + i] = 0;
+
+    /* The new key and value; a padding token's are zero. */
+    if (t.split == t.used - 1 && warp < 2) {
+{{#ring}}
+        const long long slot = pos % SHAPE{{shape}}_SLOTS;
+{{/ring}}
+{{^ring}}
+        const long long slot = pos;
+{{/ring}}
+        if (warp == 0) {
+            load_head(head_row, 0, qkv + {{k_at}} + t.head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{k_norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
+                      {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
+            for (int i = lane; i < SHAPE{{shape}}_DIM; i += 32)
+                keys[slot * SHAPE{{shape}}_DIM + i] = seen ? kv_of(head_row[i]) : (kv)0;
+        } else
+            for (int i = lane; i < SHAPE{{shape}}_V_DIM; i += 32)
+                values[slot * SHAPE{{shape}}_V_DIM + i] =
+                    seen ? kv_of(qkv[{{v_at}} + t.head * SHAPE{{shape}}_V_DIM + i]) : (kv)0;
+    }
+    if (!seen) {
+        for (int i = thread; i < ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM; i += ATTEND_THREADS)
+            t.attended[i] = 0;
+        return;
+    }
+    for (int base = 0; base < ATTEND{{id}}_GROUP; base += ATTEND{{id}}_QUERIES) {
+{{#kv_floats}}
+        SHARED(float, query, ATTEND{{id}}_QUERIES * ATTEND{{id}}_DEPTH);
+{{/kv_floats}}
+{{^kv_floats}}
+        SHARED(unsigned, query, ATTEND{{id}}_ROWS * ATTEND{{id}}_QUERY);
+{{/kv_floats}}
+        const int queries = (int)least(ATTEND{{id}}_QUERIES, ATTEND{{id}}_GROUP - base);
+        __syncthreads();
+        /* From the last warp down: the first ones have the new key and value to write. */
+        for (int q = ATTEND{{id}}_WARPS - 1 - warp; q < {{attend_rows}}; q += ATTEND{{id}}_WARPS) {
+            const int row = warp * SHAPE{{shape}}_DIM;
+            if (q < queries)
+                load_head(head_row, row, qkv + (t.head * ATTEND{{id}}_GROUP + base + q) * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM,
+                          {{#q_norm}}q_norm, {{q_norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}}, {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
+{{#kv_floats}}
+            for (int i = lane; i < ATTEND{{id}}_DEPTH; i += 32)
+                query[q * ATTEND{{id}}_DEPTH + i] = q < queries && i < SHAPE{{shape}}_DIM ? head_row[row + i] * {{scale}} : 0;
+{{/kv_floats}}
+{{^kv_floats}}
+            for (int i = lane; i < ATTEND{{id}}_QUERY; i += 32) {
+                const float low = q < queries && 2 * i < SHAPE{{shape}}_DIM ? (float)head_row[row + 2 * i] : 0;
+                const float high =
+                    q < queries && 2 * i + 1 < SHAPE{{shape}}_DIM ? (float)head_row[row + 2 * i + 1] : 0;
+                query[q * ATTEND{{id}}_QUERY + i] = kv_pair(low, high);
+            }
+{{/kv_floats}}
+        }
+        __syncthreads();
+        attend{{id}}_queries(&t, keys, values, query, base, queries);
+    }
+    if (t.used == 1)
+        return;
+    __threadfence();
+    __syncthreads();
+    if (thread == 0)
+        is_last[0] = block_arrive(arrived + blockIdx.y) == (unsigned)t.used - 1;
+    __syncthreads();
+    if (!is_last[0])
+        return;
+    attend{{id}}_combine(&t);
+    if (thread == 0)
+        arrived[blockIdx.y] = 0;
+}
+

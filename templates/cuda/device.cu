@@ -1,0 +1,52 @@
+{{! device.cu - the device code of a casting: one kernel per operation and shape. }}
+/*
+ * {{name}}_cuda.cu - the device code of {{name}} ({{family}}), every extent a constant.
+ *
+ * Self-contained: NVRTC and nvcc compile it without a header. Every parameter of a kernel is 8
+ * bytes wide. {{name}}_cuda.c launches; the shapes of launches are the constants below. All sums
+ * are of float32, in an order that depends on the shapes and on the length of a row alone.
+ */
+{{> cuda/prelude.cu}}
+
+enum { BATCH = {{batch}} };
+
+{{#shapes}}
+/* {{layer_list}}: K and V [{{batch}}, {{kv_heads}}, {{slots}}, dim] {{kv_dtype}}. */
+enum {
+    SHAPE{{id}}_KV_HEADS = {{kv_heads}},
+    SHAPE{{id}}_SLOTS = {{slots}},
+    SHAPE{{id}}_LENGTH = {{length}}, /* slots that are shown */
+    SHAPE{{id}}_DIM = {{head_dim}},
+    SHAPE{{id}}_V_DIM = {{v_head_dim}},
+    SHAPE{{id}}_EVICTED = {{evicted}},
+};
+
+{{/shapes}}
+{{> cuda/shapes.h}}
+
+typedef {{weight_ctype}} weight, operand; /* {{dtype}} */
+typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
+
+{{> cuda/rows.cu}}
+{{> cuda/embed.cu}}
+{{> cuda/norm.cu}}
+{{> cuda/act.cu}}
+{{#decode_linears}}
+{{> cuda/linear.cu}}
+{{/decode_linears}}
+{{> cuda/heads.cu}}
+{{#attentions}}
+{{> cuda/attend.cu}}
+{{> cuda/keep.cu}}
+{{#kv_floats}}
+{{> cuda/attention_fma.cu}}
+{{/kv_floats}}
+{{^kv_floats}}
+{{> cuda/attention_mma.cu}}
+{{/kv_floats}}
+{{/attentions}}
+{{> cuda/gated.cu}}
+{{> cuda/bias.cu}}
+{{> cuda/pick.cu}}
+{{> cuda/unpack.cu}}
+{{> cuda/cache.cu}}

@@ -1,0 +1,103 @@
+/* device.c - see device.h. */
+#include "device.h"
+
+#include <check.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cast.h"
+#include "kernels.h"
+#include "run.h"
+
+enum { CASTINGS = 64 };
+
+static struct {
+    char name[64];
+    device_casting casting;
+} made[CASTINGS];
+static int count;
+
+static void (*reset)(const sc_standin_settings *);
+static void (*read_log)(sc_standin_log *);
+
+bool device_available(void) { return kernels_available("tests of CUDA castings"); }
+
+/* The runtime finds both by their names once they are there. */
+static void load_driver(void) {
+    static const char *const files[] = { "libcuda.so.1", "libcublasLt.so.13" };
+    const char *folder = getenv("STANDIN") ? getenv("STANDIN") : "build/release/cuda";
+    for (int i = 0; i < 2 && !(i == 0 && reset); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        ck_assert_msg(library != NULL, "%s", dlerror());
+        if (i)
+            continue;
+        *(void **)&reset = dlsym(library, "sc_standin_reset");
+        *(void **)&read_log = dlsym(library, "sc_standin_read");
+        ck_assert(reset && read_log);
+    }
+}
+
+const device_casting *device_cast(const char *name, const char *model, const char *options) {
+    char folder[128], path[256];
+    for (int i = 0; i < count; i++)
+        if (!strcmp(made[i].name, name))
+            return &made[i].casting;
+    ck_assert_int_lt(count, CASTINGS);
+    device_casting *c = &made[count].casting;
+    snprintf(folder, sizeof folder, "build/test-castings/cuda-%s", name);
+    snprintf(c->kernels, sizeof c->kernels, "%s/kernels.so", folder);
+    snprintf(c->weights, sizeof c->weights, "%s/cast.weights", folder);
+    ck_assert_int_eq(run(NULL, NULL,
+                         "rm -rf %s && $SLIPCAST export %s -o %s --name cast --quiet --target cuda "
+                         "--emit-only --arch generic,sm_80,sm_90 %s",
+                         folder, model, folder, options),
+                     0);
+    static const char cubins[] =
+        "#include \"cast_cuda.h\"\n"
+        "static const unsigned char elf[] = { 0x7f, 'E', 'L', 'F' }, ptx[] = \"// PTX\";\n"
+        "static const sc_cubin all[] = { { 80, 0, elf, 4 }, { 90, 0, elf, 4 }, { 80, 1, ptx, 7 } "
+        "};\n"
+        "const sc_cubins cast_cubins = { 13000, 3, all };\n";
+    snprintf(path, sizeof path, "%s/cast_cubin.c", folder);
+    cast_write(path, cubins, strlen(cubins));
+    ck_assert_int_eq(run(NULL, NULL, "make -C %s -j4 %s libcast.so", folder, cast_make_flags), 0);
+    snprintf(path, sizeof path, "%s/cast_cuda.cu", folder);
+    kernels_build(c->kernels, path, "");
+    snprintf(path, sizeof path, "%s/libcast.so", folder);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    const sc_casting *(*get)(void);
+    *(void **)&get = dlsym(library, "slipcast_casting");
+    ck_assert_msg(get != NULL, "%s", dlerror());
+    c->api = get();
+    snprintf(made[count].name, sizeof made[count].name, "%s", name);
+    return &made[count++].casting;
+}
+
+void device_begin(const device_casting *casting, const sc_standin_settings *settings) {
+    load_driver();
+    sc_standin_settings s = settings ? *settings : (sc_standin_settings){ 0 };
+    s.kernels = casting->kernels;
+    reset(&s);
+}
+
+sc_standin_log device_log(void) {
+    sc_standin_log log;
+    read_log(&log);
+    return log;
+}
+
+void device_assert_clean(const char *what) {
+    const sc_standin_log l = device_log();
+    ck_assert_msg(!l.mistakes, "%s: %s", what, l.mistake);
+    ck_assert_msg(!(l.allocations || l.pinned || l.streams || l.events || l.modules || l.graphs ||
+                    l.graph_execs || l.contexts),
+                  "%s: left over: %d allocations, %d pinned, %d streams, %d events, %d modules, %d "
+                  "graphs, %d execs, %d contexts",
+                  what, l.allocations, l.pinned, l.streams, l.events, l.modules, l.graphs,
+                  l.graph_execs, l.contexts);
+}
