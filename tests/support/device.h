@@ -14,8 +14,8 @@
 
 typedef struct {
     const sc_casting *api;
-    char kernels[128]; /* the library of its kernels */
-    char weights[128];
+    char kernels[192]; /* the library of its kernels */
+    char weights[192];
 } device_casting;
 
 /* Exports model with the options, as NAME in build/test-castings; made once in a run. */
