@@ -171,13 +171,180 @@ START_TEST(a_casting_on_a_device_computes_what_the_reference_does) {
 }
 END_TEST
 
+/* ---- offload: whatever runs side by side, the outcome is one ---- */
+
+enum { PROMPT = 7, STEPS = 3 };
+
+/* Sanitizers make fibers slow. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { ORDERS = 100, FAILURE_STEP = 10 };
+#else
+enum { ORDERS = 1000, FAILURE_STEP = 40 };
+#endif
+
+/* Everything that a generation leaves: greedy ids and the last logits, or what went wrong. */
+typedef struct {
+    int32_t ids[STEPS];
+    float logits[256];
+    int rc;
+    sc_error err;
+} outcome;
+
+/* Some tokens in pieces, then one by one; model and cache are there and empty. */
+static outcome generate(const device_casting *c, sc_model *m, sc_cache *cache) {
+    outcome o;
+    memset(&o, 0, sizeof o);
+    int32_t prompt[PROMPT], next = 0;
+    for (int i = 0; i < PROMPT; i++)
+        prompt[i] = (i * 37 + 5) % c->api->vocab;
+    o.rc = c->api->cache_reset(cache, &o.err);
+    for (int done = 0, n = 4; done < PROMPT && !o.rc; done += n) {
+        n = n < PROMPT - done ? n : PROMPT - done;
+        o.rc = c->api->model_greedy(m, cache, prompt + done, n, &next, &o.err);
+    }
+    for (int i = 0; i < STEPS && !o.rc; i++) {
+        o.ids[i] = next;
+        if (i + 1 < STEPS)
+            o.rc = c->api->model_greedy(m, cache, &o.ids[i], 1, &next, &o.err);
+        else
+            o.rc = c->api->model_forward(m, cache, &o.ids[i], 1, o.logits, 0, &o.err);
+    }
+    return o;
+}
+
+/* The same from nothing to nothing. */
+static outcome whole_generation(const device_casting *c) {
+    outcome o;
+    memset(&o, 0, sizeof o);
+    sc_model *m = NULL;
+    sc_cache *cache = NULL;
+    const sc_options choice = { .device = "cuda:0" };
+    o.rc = c->api->model_open(&m, c->weights, &choice, &o.err);
+    if (!o.rc)
+        o.rc = c->api->cache_create_on(&cache, "cuda:0", &o.err);
+    if (!o.rc)
+        o = generate(c, m, cache);
+    c->api->cache_destroy(cache);
+    c->api->model_close(m);
+    return o;
+}
+
+static bool same(const outcome *a, const outcome *b) {
+    return a->rc == b->rc && !memcmp(a->ids, b->ids, sizeof a->ids) &&
+           !memcmp(a->logits, b->logits, sizeof a->logits);
+}
+
+/* Keys, values and weights that are offloaded: two layers of one shape, of two, and with weights.
+ */
+static const struct {
+    const char *name, *model, *options;
+} offloads[] = {
+    { "one-shape", "tests/reference/tiny/llama", "--max-cache-len 24 --offloading" },
+    { "two-shapes", "tests/reference/tiny/qwen2_sliding",
+      "--max-cache-len 24 --offloading --no-offload-only-non-sliding" },
+    { "one-layer", "tests/reference/tiny/qwen2_sliding", "--max-cache-len 24 --offloading" },
+    { "weights", "tests/reference/tiny/qwen3",
+      "--max-cache-len 24 --offloading --offload-weights 2" },
+};
+enum { OFFLOADS = sizeof offloads / sizeof *offloads };
+
+static const device_casting *cast_offloaded(int i) {
+    return device_cast(offloads[i].name, offloads[i].model, offloads[i].options);
+}
+
+/* A casting of the same model that keeps everything on the device. */
+static outcome resident(int i) {
+    char name[64];
+    snprintf(name, sizeof name, "resident%s", strrchr(offloads[i].model, '/') + 1);
+    const device_casting *c = device_cast(name, offloads[i].model, "--max-cache-len 24");
+    device_begin(c, NULL);
+    const outcome o = whole_generation(c);
+    ck_assert_msg(!o.rc, "%s", o.err.message);
+    return o;
+}
+
+START_TEST(a_thousand_orders_make_one_outcome) {
+    enum { SEEDS = ORDERS / OFFLOADS, PER_OPEN = 25 };
+    const outcome wanted = resident(_i);
+    const device_casting *c = cast_offloaded(_i);
+    for (int seed = 1; seed <= SEEDS; seed += PER_OPEN) {
+        device_begin(c, &(sc_standin_settings){ .seed = (unsigned long long)seed });
+        sc_model *m = NULL;
+        sc_cache *cache = NULL;
+        sc_error err = { 0 };
+        const sc_options choice = { .device = "cuda:0" };
+        ck_assert_msg(!c->api->model_open(&m, c->weights, &choice, &err), "%s", err.message);
+        ck_assert_msg(!c->api->cache_create_on(&cache, "cuda:0", &err), "%s", err.message);
+        for (int i = 0; i < PER_OPEN; i++) {
+            device_seed((unsigned long long)(seed + i));
+            const outcome o = generate(c, m, cache);
+            ck_assert_msg(same(&o, &wanted), "%s: seed %d: other ids or logits, or %s",
+                          offloads[_i].name, seed + i, o.err.message);
+        }
+        c->api->cache_destroy(cache);
+        c->api->model_close(m);
+        device_assert_clean(offloads[_i].name);
+    }
+}
+END_TEST
+
+/* Every place that waits for an event is left out once, and some order shows it. */
+START_TEST(no_wait_can_be_left_out) {
+    enum { SEEDS = 60 };
+    const outcome wanted = resident(_i);
+    const device_casting *c = cast_offloaded(_i);
+    int places = 1;
+    for (int place = 1; place <= places; place++) {
+        bool caught = false;
+        for (int seed = 1; seed <= SEEDS && !caught; seed++) {
+            device_begin(c, &(sc_standin_settings){ .seed = (unsigned long long)seed,
+                                                    .drop_wait = place,
+                                                    .quiet = true });
+            const outcome o = whole_generation(c);
+            const sc_standin_log log = device_log();
+            caught = log.mistakes || !same(&o, &wanted);
+            places = log.wait_places > places ? log.wait_places : places;
+        }
+        ck_assert_msg(caught, "%s: nothing shows when wait %d of %d is left out", offloads[_i].name,
+                      place, places);
+    }
+    ck_assert_int_ge(places, 4);
+}
+END_TEST
+
+/* Every call of the driver fails once: one clear error, and nothing is left over. */
+START_TEST(a_call_that_fails_is_one_error_and_leaves_nothing) {
+    const device_casting *c = cast_offloaded(_i);
+    device_begin(c, &(sc_standin_settings){ .seed = 3 });
+    ck_assert_int_eq(whole_generation(c).rc, 0);
+    const long calls = device_log().calls;
+    ck_assert_int_gt(calls, 100);
+    for (long n = 1; n <= calls; n += 1 + n / FAILURE_STEP) {
+        device_begin(c, &(sc_standin_settings){ .seed = 3, .fail = n });
+        const outcome o = whole_generation(c);
+        ck_assert_msg(o.rc == SC_EENV, "call %ld of %ld failed, and the outcome is %d: %s", n,
+                      calls, o.rc, o.err.message);
+        ck_assert_msg(!strncmp(o.err.message, "cuda:0: ", 8), "%s", o.err.message);
+        device_assert_clean(o.err.message);
+    }
+}
+END_TEST
+
 Suite *cuda_suite(void) {
     Suite *suite = suite_create("cuda");
-    TCase *tests = tcase_create("stand-in");
-    tcase_set_timeout(tests, 600);
-    if (device_available())
-        tcase_add_loop_test(tests, a_casting_on_a_device_computes_what_the_reference_does, 0,
-                            FAMILIES * CASES);
-    suite_add_tcase(suite, tests);
+    if (!device_available())
+        return suite;
+    TCase *goldens = tcase_create("goldens"), *orders = tcase_create("orders");
+    TCase *waits = tcase_create("waits"), *failures = tcase_create("failures");
+    TCase *const all[] = { goldens, orders, waits, failures };
+    tcase_add_loop_test(goldens, a_casting_on_a_device_computes_what_the_reference_does, 0,
+                        FAMILIES * CASES);
+    tcase_add_loop_test(orders, a_thousand_orders_make_one_outcome, 0, OFFLOADS);
+    tcase_add_loop_test(waits, no_wait_can_be_left_out, 0, OFFLOADS);
+    tcase_add_loop_test(failures, a_call_that_fails_is_one_error_and_leaves_nothing, 0, OFFLOADS);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        tcase_set_timeout(all[i], 600);
+        suite_add_tcase(suite, all[i]);
+    }
     return suite;
 }

@@ -45,6 +45,8 @@ typedef struct {
 
 /* Forgets everything; settings are copied. */
 void sc_standin_reset(const sc_standin_settings *settings);
+/* Goes on by another seed. */
+void sc_standin_seed(unsigned long long seed);
 void sc_standin_read(sc_standin_log *log);
 
 /* For libcublasLt: runs call(data), of which bytes are kept, in its turn on the stream. Returns a

@@ -53,6 +53,11 @@ API void sc_standin_reset(const sc_standin_settings *settings) {
     library = NULL; /* those who opened it close it */
 }
 
+API void sc_standin_seed(unsigned long long seed) {
+    standin_settings.seed = seed;
+    random_state = seed * 2 + 1;
+}
+
 API void sc_standin_read(sc_standin_log *log) { *log = standin_log; }
 
 API void sc_standin_mistake(const char *format, ...) {

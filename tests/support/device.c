@@ -20,6 +20,7 @@ static struct {
 static int count;
 
 static void (*reset)(const sc_standin_settings *);
+static void (*set_seed)(unsigned long long);
 static void (*read_log)(sc_standin_log *);
 
 bool device_available(void) { return kernels_available("tests of CUDA castings"); }
@@ -36,8 +37,9 @@ static void load_driver(void) {
         if (i)
             continue;
         *(void **)&reset = dlsym(library, "sc_standin_reset");
+        *(void **)&set_seed = dlsym(library, "sc_standin_seed");
         *(void **)&read_log = dlsym(library, "sc_standin_read");
-        ck_assert(reset && read_log);
+        ck_assert(reset && set_seed && read_log);
     }
 }
 
@@ -84,6 +86,8 @@ void device_begin(const device_casting *casting, const sc_standin_settings *sett
     s.kernels = casting->kernels;
     reset(&s);
 }
+
+void device_seed(unsigned long long seed) { set_seed(seed); }
 
 sc_standin_log device_log(void) {
     sc_standin_log log;
