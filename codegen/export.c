@@ -296,8 +296,9 @@ static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc
     return SC_OK;
 }
 
+/* toolkit: 13000 when CUDA 13.0 compiled the device code; 0: nobody did. */
 static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *source,
-                          const sc_plan *plan, sc_error *err) {
+                          const sc_plan *plan, int toolkit, sc_error *err) {
     cJSON *json = cJSON_CreateObject(), *options = cJSON_AddObjectToObject(json, "options");
     cJSON_AddStringToObject(options, "name", plan->options.name);
     cJSON_AddNumberToObject(options, "max_cache_len", (double)plan->options.max_cache_len);
@@ -321,6 +322,10 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     int rc = sc_emit_layout(layout, pool, plan, err);
     cJSON_AddStringToObject(json, "format", "slipcast casting 1");
     cJSON_AddStringToObject(json, "layout", layout);
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d", toolkit / 1000, toolkit % 1000 / 10);
+    if (toolkit)
+        cJSON_AddStringToObject(json, "nvrtc", version);
     cJSON_AddItemToObject(json, "plan", plan_json(plan));
     cJSON *inputs = cJSON_AddArrayToObject(json, "inputs"),
           *outputs = cJSON_AddArrayToObject(json, "outputs");
@@ -347,19 +352,20 @@ int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, con
                     bool quiet, sc_error *err) {
     sc_values *values = NULL;
     sc_folder *folder = NULL;
+    int toolkit = 0;
     int rc = sc_emit_values(&values, pool, plan, source->config, err);
     if (!rc)
         rc = sc_folder_begin(&folder, dir, err);
     if (!rc)
         rc = sc_emit_sources(folder, plan, values, err);
     if (!rc && plan->options.cuda && !plan->options.emit_only)
-        rc = sc_cubin_write(folder, plan, values, err);
+        rc = sc_cubin_write(&toolkit, folder, plan, values, err);
     if (!rc && source->tensors)
         rc = write_weights(folder, pool, source, plan, quiet, err);
     if (!rc && source->tensors && source->tokenizer)
         rc = write_tokenizer(folder, pool, source, plan, err);
     if (!rc)
-        rc = write_manifest(folder, pool, source, plan, err);
+        rc = write_manifest(folder, pool, source, plan, toolkit, err);
     if (!rc)
         return sc_folder_commit(folder, err);
     sc_folder_abort(folder);
