@@ -174,7 +174,7 @@ static int emit_file(sc_folder *folder, const char *path, const char *template_f
                      const sc_values *values, sc_error *err) {
     char *out = NULL;
     size_t bytes;
-    int rc = sc_template_render(&out, &bytes, template_file, values, err);
+    int rc = sc_template_render(&out, &bytes, NULL, template_file, values, err);
     if (!rc)
         rc = sc_folder_write(folder, path, out, bytes, err);
     free(out);

@@ -15,6 +15,7 @@
 #include "json.h"
 #include "pack.h"
 #include "sha256.h"
+#include "target.h"
 #include "tokenizer_pack.h"
 
 /* model_type names the casting unless --name does: never the folder, which is not part of the
@@ -54,73 +55,6 @@ static bool find_dtype(sc_dtype *dtype, const char *name) {
     return false;
 }
 
-/* One name of --arch: a processor's or sm_NN. */
-static int read_arch(sc_plan_options *o, const char *name, sc_error *err) {
-    static const int known[] = { 80, 86, 87, 89, 90, 100, 103, 110, 120, 121 };
-    if (!strncmp(name, "sm_", 3)) {
-        if (!o->cuda)
-            return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" wants --target cuda", name);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-            char text[16];
-            snprintf(text, sizeof text, "sm_%d", known[i]);
-            if (strcmp(text, name))
-                continue;
-            int at = 0; /* ascending, each once */
-            while (at < o->sms && o->sm[at] < known[i])
-                at++;
-            if (at < o->sms && o->sm[at] == known[i])
-                return SC_OK;
-            memmove(o->sm + at + 1, o->sm + at, (size_t)(o->sms - at) * sizeof *o->sm);
-            o->sm[at] = known[i];
-            o->sms++;
-            return SC_OK;
-        }
-        return sc_fail(err, SC_EUSAGE,
-                       "--arch: \"%s\" is none of sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, "
-                       "sm_103, sm_110, sm_120, sm_121",
-                       name);
-    }
-    const sc_arch *arch = sc_arch_find(name);
-    if (!arch)
-        return sc_fail(err, SC_EUSAGE,
-                       "--arch: \"%s\" is none of native, generic, x86-64-v3, x86-64-v4, "
-                       "x86-64-v4-bf16%s",
-                       name, o->cuda ? ", sm_80, sm_90, sm_100, …" : "");
-    if (o->arch)
-        return sc_fail(err, SC_EUSAGE, "--arch: \"%s\" is a second processor (give one)", name);
-    o->arch = arch;
-    return SC_OK;
-}
-
-/* --target and --arch: which processor and, of a CUDA casting, which devices. */
-static int read_target(sc_plan_options *o, const sc_export_options *options, sc_error *err) {
-    const char *target = options->target ? options->target : "cpu";
-    o->cuda = !strcmp(target, "cuda");
-    if (!o->cuda && strcmp(target, "cpu"))
-        return sc_fail(err, SC_EUSAGE, "--target: \"%s\" is none of cpu, cuda", target);
-    if (!o->cuda && (options->emit_only || options->offload_weights))
-        return sc_fail(err, SC_EUSAGE, "%s: wants --target cuda",
-                       options->emit_only ? "--emit-only" : "--offload-weights");
-    o->emit_only = options->emit_only;
-    o->offload_weights = options->offload_weights;
-    const char *list = options->arch ? options->arch : "native";
-    for (const char *at = list; at;) {
-        const char *comma = strchr(at, ',');
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", comma ? (int)(comma - at) : (int)strlen(at), at);
-        const int rc = read_arch(o, name, err);
-        if (rc)
-            return rc;
-        at = comma ? comma + 1 : NULL;
-    }
-    if (!o->arch)
-        o->arch = sc_arch_find("native");
-    static const int usual[] = { 80, 90 };
-    if (o->cuda && !o->sms)
-        memcpy(o->sm, usual, sizeof usual), o->sms = 2;
-    return SC_OK;
-}
-
 int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
                    const sc_export_options *options, sc_error *err) {
     enum { USUAL = 4096 };
@@ -135,7 +69,7 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
     o.rewind = options->rewind;
     o.offloading = options->offloading;
     o.offload_sliding = options->offload_sliding;
-    int rc = read_target(&o, options, err);
+    int rc = sc_target_read(&o, pool, options, err);
     if (rc)
         return rc;
     if (!find_dtype(&o.dtype, options->dtype ? options->dtype : "float32") ||
@@ -147,11 +81,9 @@ int sc_export_plan(const sc_plan **plan, sc_pool *pool, const sc_source *source,
         return sc_fail(err, SC_EUSAGE,
                        "--kv-dtype: \"%s\" is none of float32, bfloat16, float16, q8_0, fp8_e4m3",
                        options->kv_dtype);
-    if (o.cuda && sc_kv_value_dtype(o.kv_dtype) != o.kv_dtype)
-        return sc_fail(err, SC_EUSAGE,
-                       "--kv-dtype %s: a CUDA casting keeps float32, bfloat16 or float16",
-                       options->kv_dtype);
-    rc = casting_name(&o.name, pool, options->name, config->model_type, err);
+    rc = sc_target_check(&o, err);
+    if (!rc)
+        rc = casting_name(&o.name, pool, options->name, config->model_type, err);
     sc_graph *graph = NULL;
     if (!rc && !options->only_cache)
         rc = sc_graph_make(&graph, pool, config, err);
@@ -296,8 +228,9 @@ static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc
     return SC_OK;
 }
 
+/* toolkit: 13000 when CUDA 13.0 compiled the device code; 0: nobody did. */
 static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *source,
-                          const sc_plan *plan, sc_error *err) {
+                          const sc_plan *plan, int toolkit, sc_error *err) {
     cJSON *json = cJSON_CreateObject(), *options = cJSON_AddObjectToObject(json, "options");
     cJSON_AddStringToObject(options, "name", plan->options.name);
     cJSON_AddNumberToObject(options, "max_cache_len", (double)plan->options.max_cache_len);
@@ -321,6 +254,10 @@ static int write_manifest(sc_folder *folder, sc_pool *pool, const sc_source *sou
     int rc = sc_emit_layout(layout, pool, plan, err);
     cJSON_AddStringToObject(json, "format", "slipcast casting 1");
     cJSON_AddStringToObject(json, "layout", layout);
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d", toolkit / 1000, toolkit % 1000 / 10);
+    if (toolkit)
+        cJSON_AddStringToObject(json, "nvrtc", version);
     cJSON_AddItemToObject(json, "plan", plan_json(plan));
     cJSON *inputs = cJSON_AddArrayToObject(json, "inputs"),
           *outputs = cJSON_AddArrayToObject(json, "outputs");
@@ -347,19 +284,20 @@ int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, con
                     bool quiet, sc_error *err) {
     sc_values *values = NULL;
     sc_folder *folder = NULL;
+    int toolkit = 0;
     int rc = sc_emit_values(&values, pool, plan, source->config, err);
     if (!rc)
         rc = sc_folder_begin(&folder, dir, err);
     if (!rc)
         rc = sc_emit_sources(folder, plan, values, err);
     if (!rc && plan->options.cuda && !plan->options.emit_only)
-        rc = sc_cubin_write(folder, plan, values, err);
+        rc = sc_cubin_write(&toolkit, folder, plan, values, err);
     if (!rc && source->tensors)
         rc = write_weights(folder, pool, source, plan, quiet, err);
     if (!rc && source->tensors && source->tokenizer)
         rc = write_tokenizer(folder, pool, source, plan, err);
     if (!rc)
-        rc = write_manifest(folder, pool, source, plan, err);
+        rc = write_manifest(folder, pool, source, plan, toolkit, err);
     if (!rc)
         return sc_folder_commit(folder, err);
     sc_folder_abort(folder);

@@ -7,14 +7,20 @@
 
 #include "plan_memory.h"
 
-static int read_count(int64_t *count, const char *option, const char *text, sc_error *err) {
+static int read_number(int64_t *number, const char *option, const char *text, int64_t least,
+                       sc_error *err) {
     char *end;
     errno = 0;
     const long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < 1)
-        return sc_fail(err, SC_EUSAGE, "%s: \"%s\" is no positive whole number", option, text);
-    *count = value;
+    if (errno || end == text || *end || value < least)
+        return sc_fail(err, SC_EUSAGE, "%s: \"%s\" is no %s", option, text,
+                       least ? "positive whole number" : "whole number of 0 or more");
+    *number = value;
     return SC_OK;
+}
+
+static int read_count(int64_t *count, const char *option, const char *text, sc_error *err) {
+    return read_number(count, option, text, 1, err);
 }
 
 /* Options of the casting's program that take a value, and those that do not. */
@@ -108,7 +114,7 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
         } else if (!strcmp(word, "--target")) {
             e->target = value;
         } else if (!strcmp(word, "--offload-weights"))
-            return read_count(&e->offload_weights, word, value, err);
+            return read_number(&e->offload_weights, word, value, 0, err);
         else if (plans && !strcmp(word, "--html")) {
             if (!*value || !strcmp(value, "-"))
                 return sc_fail(err, SC_EUSAGE, "--html: \"%s\" is no file (name one)", value);

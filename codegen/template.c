@@ -254,27 +254,30 @@ static int count_lines(const char *text, size_t bytes) {
     return lines;
 }
 
-static bool add_piece(sc_template_map *map, const struct source *source, size_t from) {
+/* The text that comes next begins at place. */
+static int add_piece(const struct source *source, size_t place, bool value) {
+    sc_template_map *map = source->out->map;
+    if (!map)
+        return SC_OK;
     if (map->count == map->room) {
         const int room = map->room ? 2 * map->room : 256;
         void *grown = realloc(map->piece, (size_t)room * sizeof *map->piece);
         if (!grown)
-            return false;
+            return sc_oom(source->err, "rendering a template");
         map->piece = grown;
         map->room = room;
     }
-    map->piece[map->count].at = source->out->bytes;
-    map->piece[map->count].file = source->name;
-    map->piece[map->count++].line = 1 + count_lines(source->text, from);
-    return true;
+    map->piece[map->count++] = (sc_template_piece){ .at = source->out->bytes,
+                                                    .file = source->name,
+                                                    .line = 1 + count_lines(source->text, place),
+                                                    .value = value };
+    return SC_OK;
 }
 
 static int emit(const struct source *source, size_t from, size_t to) {
-    sc_template_map *map = source->out->map;
-    if (map && from < to && !add_piece(map, source, from))
-        return sc_oom(source->err, "rendering a template");
-    if (append(source->out, source->text + from, to - from))
-        return SC_OK;
+    const int rc = from < to ? add_piece(source, from, false) : SC_OK;
+    if (rc || append(source->out, source->text + from, to - from))
+        return rc;
     return sc_oom(source->err, "rendering a template");
 }
 
@@ -381,26 +384,33 @@ static int value(const struct source *source, const struct tag *tag, const sc_va
         return wrong_tag(source, tag, "no such value (" SEE ")");
     if (!entry->text)
         return wrong_tag(source, tag, "a list, not a value (" SEE ")");
-    if (!append(source->out, entry->text, strlen(entry->text)))
-        return sc_oom(source->err, "rendering a template");
-    return SC_OK;
+    const int rc = add_piece(source, tag->place, true);
+    if (rc || append(source->out, entry->text, strlen(entry->text)))
+        return rc;
+    return sc_oom(source->err, "rendering a template");
+}
+
+static const struct sc_embedded *find_embedded(const char *path) {
+    for (int i = 0; i < sc_embedded_count; i++)
+        if (!strcmp(sc_embedded[i].path, path))
+            return &sc_embedded[i];
+    return NULL;
+}
+
+static int no_file(const char *path, sc_error *err) {
+    return sc_fail(err, SC_EINPUT, "%s: no such file in this slipcast (rebuild it)", path);
 }
 
 static int part(const struct source *source, const struct tag *tag, const sc_values *values,
                 int depth) {
     char path[256];
     const int length = snprintf(path, sizeof path, "templates/%.*s", (int)tag->length, tag->name);
-    const unsigned char *bytes;
-    size_t size;
-    if (length >= (int)sizeof path || sc_template_source(&bytes, &size, path, NULL))
+    const struct sc_embedded *e = length < (int)sizeof path ? find_embedded(path) : NULL;
+    if (!e)
         return wrong_tag(source, tag, "no such part (templates/ has the parts)");
-    const char *name = path; /* of the embedded file: it outlives this call */
-    for (int i = 0; i < sc_embedded_count; i++)
-        if (sc_embedded[i].bytes == bytes)
-            name = sc_embedded[i].path;
-    const struct source inner = { .name = name,
-                                  .text = (const char *)bytes,
-                                  .size = size,
+    const struct source inner = { .name = e->path,
+                                  .text = (const char *)e->bytes,
+                                  .size = e->size,
                                   .out = source->out,
                                   .err = source->err,
                                   .depth = depth + 1 };
@@ -480,17 +490,16 @@ static int render(const struct source *source, const sc_values *values) {
 }
 
 int sc_template_source(const unsigned char **bytes, size_t *size, const char *path, sc_error *err) {
-    for (int i = 0; i < sc_embedded_count; i++)
-        if (!strcmp(sc_embedded[i].path, path)) {
-            *bytes = sc_embedded[i].bytes;
-            *size = sc_embedded[i].size;
-            return SC_OK;
-        }
-    return sc_fail(err, SC_EINPUT, "%s: no such file in this slipcast (rebuild it)", path);
+    const struct sc_embedded *e = find_embedded(path);
+    if (!e)
+        return no_file(path, err);
+    *bytes = e->bytes;
+    *size = e->size;
+    return SC_OK;
 }
 
-static int render_text(char **text, size_t *bytes, sc_template_map *map, const char *name,
-                       const char *source, const sc_values *values, sc_error *err) {
+int sc_template_render_text(char **text, size_t *bytes, sc_template_map *map, const char *name,
+                            const char *source, const sc_values *values, sc_error *err) {
     assert(values);
     struct output out = { .map = map };
     const struct source whole = {
@@ -508,39 +517,29 @@ static int render_text(char **text, size_t *bytes, sc_template_map *map, const c
     return SC_OK;
 }
 
-int sc_template_render_text(char **text, size_t *bytes, const char *name, const char *source,
-                            const sc_values *values, sc_error *err) {
-    return render_text(text, bytes, NULL, name, source, values, err);
-}
-
-int sc_template_render_mapped(char **text, size_t *bytes, sc_template_map *map, const char *file,
-                              const sc_values *values, sc_error *err) {
+int sc_template_render(char **text, size_t *bytes, sc_template_map *map, const char *file,
+                       const sc_values *values, sc_error *err) {
     char path[256];
     if (snprintf(path, sizeof path, "templates/%s", file) >= (int)sizeof path)
         return sc_fail(err, SC_EINPUT, "templates/%s: the name is too long", file);
-    for (int i = 0; i < sc_embedded_count; i++)
-        if (!strcmp(sc_embedded[i].path, path))
-            return render_text(text, bytes, map, sc_embedded[i].path,
-                               (const char *)sc_embedded[i].bytes, values, err);
-    return sc_template_source(&(const unsigned char *){ NULL }, &(size_t){ 0 }, path, err);
+    const struct sc_embedded *e = find_embedded(path);
+    if (!e)
+        return no_file(path, err);
+    return sc_template_render_text(text, bytes, map, e->path, (const char *)e->bytes, values, err);
 }
 
-int sc_template_render(char **text, size_t *bytes, const char *file, const sc_values *values,
-                       sc_error *err) {
-    return sc_template_render_mapped(text, bytes, NULL, file, values, err);
-}
-
-const char *sc_template_origin(const sc_template_map *map, const char *text, int line,
-                               int *template_line) {
+const char *sc_template_origin(int *template_line, const sc_template_map *map, const char *text,
+                               int line) {
+    if (!map->count)
+        return NULL;
     size_t at = 0;
     for (int i = 1; i < line && text[at]; at++)
         i += text[at] == '\n';
-    int piece = 0;
-    while (piece + 1 < map->count && map->piece[piece + 1].at <= at)
-        piece++;
-    if (!map->count)
-        return NULL;
-    const size_t from = map->piece[piece].at;
-    *template_line = map->piece[piece].line + (at > from ? count_lines(text + from, at - from) : 0);
-    return map->piece[piece].file;
+    int n = 0; /* the last of the pieces that begin there: those before it are empty */
+    while (n + 1 < map->count && map->piece[n + 1].at <= at)
+        n++;
+    const sc_template_piece *piece = &map->piece[n];
+    *template_line =
+        piece->line + (piece->value ? 0 : count_lines(text + piece->at, at - piece->at));
+    return piece->file;
 }

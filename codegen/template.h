@@ -70,34 +70,36 @@ int sc_values_flag(sc_values *values, const char *name, bool flag);
  * together: a name used in one of them is used. For tests. */
 const char *sc_values_unused(const sc_values *values);
 
-/*
- * Renders the template templates/FILE into a NUL-terminated *text of *bytes bytes.
- * SC_EINPUT  the template is unknown or wrong (see Strict).
- * SC_EENV    no memory is left.
- */
-int sc_template_render(char **text, size_t *bytes, const char *file, const sc_values *values,
-                       sc_error *err);
-
-/* Where pieces of a rendering come from: the text from byte `at` on begins at that line of file. */
+/* Where a rendering comes from, piece by piece. */
 typedef struct {
-    struct {
-        size_t at;
-        const char *file;
-        int line;
-    } * piece; /* in rising order; malloc's */
+    size_t at;        /* byte of the rendered text that the piece begins at */
+    const char *file; /* "templates/cuda/norm.cu" */
+    int line;         /* of the piece's first byte there */
+    bool value;       /* text of a {{name}}: all of it comes from that line */
+} sc_template_piece;
+
+typedef struct {
+    sc_template_piece *piece; /* in rising order; the caller frees it */
     int count, room;
 } sc_template_map;
 
-/* As sc_template_render, and the caller frees map->piece. */
-int sc_template_render_mapped(char **text, size_t *bytes, sc_template_map *map, const char *file,
-                              const sc_values *values, sc_error *err);
+/*
+ * Renders the template templates/FILE into a NUL-terminated *text of *bytes bytes, the caller's.
+ * map: zeros that get the pieces of the text, on failure too; NULL: nobody asks.
+ * SC_EINPUT  the template is unknown or wrong (see Strict).
+ * SC_EENV    no memory is left.
+ */
+int sc_template_render(char **text, size_t *bytes, sc_template_map *map, const char *file,
+                       const sc_values *values, sc_error *err);
 
-/* The template's file and line that line (1 …) of the rendered text comes from. */
-const char *sc_template_origin(const sc_template_map *map, const char *text, int line,
-                               int *template_line);
+/* The same for a source at hand; name is what messages and pieces call it. Parts are the embedded
+ * ones. */
+int sc_template_render_text(char **text, size_t *bytes, sc_template_map *map, const char *name,
+                            const char *source, const sc_values *values, sc_error *err);
 
-/* The same for a source at hand; name is what messages call it. Parts are the embedded ones. */
-int sc_template_render_text(char **text, size_t *bytes, const char *name, const char *source,
-                            const sc_values *values, sc_error *err);
+/* The file and, in *template_line, its line that a line (1 …) of the rendered text begins on. NULL:
+ * the map is empty, and *template_line untouched. */
+const char *sc_template_origin(int *template_line, const sc_template_map *map, const char *text,
+                               int line);
 
 #endif

@@ -40,7 +40,7 @@ static void first_unused(char unused[64], const sc_plan *plan, const sc_config *
             continue;
         char *text = NULL;
         size_t bytes;
-        ck_assert_msg(!sc_template_render(&text, &bytes, templates[t], values, &err), "%s",
+        ck_assert_msg(!sc_template_render(&text, &bytes, NULL, templates[t], values, &err), "%s",
                       err.message);
         ck_assert_msg(!strstr(text, "{{"), "%s: a hole is left", templates[t]);
         free(text);

@@ -63,8 +63,8 @@ START_TEST(a_template_makes_this_text) {
     size_t bytes = 0;
     sc_error err = { 0 };
     ck_assert_msg(
-        !sc_template_render_text(&text, &bytes, "t.c", made_table[_i].source, values, &err), "%s",
-        err.message);
+        !sc_template_render_text(&text, &bytes, NULL, "t.c", made_table[_i].source, values, &err),
+        "%s", err.message);
     ck_assert_str_eq(text, made_table[_i].text);
     ck_assert_uint_eq(bytes, strlen(made_table[_i].text));
     free(text);
@@ -100,7 +100,7 @@ START_TEST(a_wrong_template_is_refused_with_this_message) {
     size_t bytes = 17;
     sc_error err = { 0 };
     ck_assert_int_eq(
-        sc_template_render_text(&text, &bytes, "t.c", wrong_table[_i].source, values, &err),
+        sc_template_render_text(&text, &bytes, NULL, "t.c", wrong_table[_i].source, values, &err),
         SC_EINPUT);
     ck_assert_str_eq(err.message, wrong_table[_i].message);
     ck_assert_int_eq(err.code, SC_EINPUT);
@@ -135,7 +135,8 @@ static void check_float(int i) {
     char *text = NULL;
     size_t bytes;
     ck_assert_int_eq(sc_values_float(values, "f", float_table[i].number), SC_OK);
-    ck_assert_int_eq(sc_template_render_text(&text, &bytes, "t.c", "{{f}}", values, NULL), SC_OK);
+    ck_assert_int_eq(sc_template_render_text(&text, &bytes, NULL, "t.c", "{{f}}", values, NULL),
+                     SC_OK);
     ck_assert_str_eq(text, float_table[i].text);
     free(text);
 }
@@ -174,7 +175,8 @@ START_TEST(the_first_name_that_nobody_used_is_told) {
         char *text = NULL;
         size_t bytes;
         ck_assert_int_eq(
-            sc_template_render_text(&text, &bytes, "t.c", steps[i].source, values, NULL), SC_OK);
+            sc_template_render_text(&text, &bytes, NULL, "t.c", steps[i].source, values, NULL),
+            SC_OK);
         free(text);
         ck_assert_pstr_eq(sc_values_unused(values), steps[i].unused);
     }
@@ -194,7 +196,7 @@ START_TEST(an_unknown_template_is_refused) {
     char *text = NULL;
     size_t bytes;
     sc_error err;
-    ck_assert_int_eq(sc_template_render(&text, &bytes, "nope.c", values, &err), SC_EINPUT);
+    ck_assert_int_eq(sc_template_render(&text, &bytes, NULL, "nope.c", values, &err), SC_EINPUT);
     ck_assert_str_eq(err.message, "templates/nope.c: no such file in this slipcast (rebuild it)");
 }
 END_TEST
@@ -204,9 +206,9 @@ START_TEST(a_text_may_be_long) {
     size_t bytes;
     for (int i = 0; i < 30000; i++)
         ck_assert_ptr_nonnull(sc_values_add(values, "many"));
-    ck_assert_int_eq(
-        sc_template_render_text(&text, &bytes, "t.c", "{{#many}}{{name}}\n{{/many}}", values, NULL),
-        SC_OK);
+    ck_assert_int_eq(sc_template_render_text(&text, &bytes, NULL, "t.c",
+                                             "{{#many}}{{name}}\n{{/many}}", values, NULL),
+                     SC_OK);
     ck_assert_uint_eq(bytes, 120000);
     ck_assert_uint_eq(strlen(text), 120000);
     free(text);

@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         item = sc_values_add(values, "list");
         if (item && !sc_values_int(item, "inner", 7) && !sc_values_set(values, "name", "x") &&
             !sc_values_flag(values, "yes", true) && !sc_values_flag(values, "no", false)) {
-            const int rc = sc_template_render_text(&text, &bytes, "fuzz", source, values, &err);
+            const int rc =
+                sc_template_render_text(&text, &bytes, NULL, "fuzz", source, values, &err);
             if (rc)
                 fuzz_refusal(rc, &err);
         }
