@@ -4,8 +4,6 @@
 
 #include "emit_scope.h"
 
-enum { DECODE_ROWS = 8 }; /* rows of one token each that the decode linears take; see linear.cu */
-
 static void emit_buffers(sc_scope *top, const sc_device_plan *d) {
     for (int i = 0; i < d->buffers; i++) {
         char macro[32];
@@ -74,8 +72,6 @@ void sc_emit_device(sc_scope *top, const sc_plan *plan) {
     sc_scope_number(top, "pair_run", plan->pairs ? 2 : 1);
     sc_scope_number(top, "panel", plan->panel);
     sc_scope_number(top, "head_rows", d->head_rows);
-    sc_scope_number(top, "decode_rows", DECODE_ROWS);
-    sc_scope_flag(top, "decode_linears", plan->options.batch_size <= DECODE_ROWS);
     sc_scope_text(top, "product_type",
                   dtype == SC_F32    ? "SC_PRODUCT_F32"
                   : dtype == SC_BF16 ? "SC_PRODUCT_BF16"

@@ -118,17 +118,18 @@ static void emit_device_linear(sc_scope *top, sc_scope *s, linear_set *set, cons
     sc_scope_text(s, "device_y", shape->role->device_y);
     sc_scope_text(s, "device_stride", shape->role->device_stride);
     sc_scope_flag(s, "normed", shape->normed);
-    sc_emit_cuda_linear(
-        s, plan,
-        &(sc_cuda_linear){ .in = shape->in,
-                           .out = shape->out,
-                           .gated = shape->gated,
-                           .normed = shape->normed,
-                           .y_stride = shape->gated ? "FFN_DEPTH" : shape->role->device_stride });
     if (shape->normed) {
         sc_scope_number(s, "norm", norm_number(top, set, shape->norm_eps));
         sc_scope_real(s, "norm_eps", shape->norm_eps);
     }
+    sc_scope_flag(s, "decode_linears", sc_cuda_decodes(plan));
+    const sc_cuda_linear linear = { .in = shape->in,
+                                    .out = shape->out,
+                                    .normed = shape->normed,
+                                    .gated = shape->gated,
+                                    .y_stride =
+                                        shape->gated ? "FFN_DEPTH" : shape->role->device_stride };
+    sc_emit_cuda_linear(s, plan, &linear);
 }
 
 static const char *linear_name(sc_scope *top, linear_set *set, const sc_plan *plan,
@@ -407,30 +408,6 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-/* lm_head as a linear of decode. */
-static void emit_device_head(sc_scope *top, linear_set *set, const sc_plan *plan) {
-    static const linear_role role = { .device_x = "X",
-                                      .device_x_step = "HIDDEN_STRIDE",
-                                      .device_y = "LOGITS",
-                                      .device_stride = "VOCAB" };
-    const sc_graph *g = plan->graph;
-    linear_shape shape = shape_of(&role, g->hidden, g->vocab, false, &g->norm);
-    sc_scope s = sc_scope_item(top, "head_linears");
-    sc_scope_text(&s, "fn", "lm_head");
-    sc_scope_text(&s, "fn_pad", "       ");
-    sc_scope_text(&s, "what", "lm_head on the last norm");
-    sc_scope_number(&s, "out", shape.out);
-    sc_scope_flag(&s, "bias", false);
-    sc_scope_flag(&s, "gated", false);
-    sc_scope_flag(&s, "plain", true);
-    sc_scope_flag(&s, "add", false);
-    sc_scope_text(&s, "y_ctype", "float");
-    emit_device_linear(top, &s, set, plan, &shape);
-    sc_scope_number(top, "head_norm", norm_number(top, set, g->norm.eps));
-    if (s.rc)
-        top->rc = s.rc;
-}
-
 int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     layer_kinds kinds = { 0 };
     linear_set set = { .count = 0 };
@@ -442,7 +419,7 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     for (int i = 0; i < kinds.kinds; i++)
         emit_kind(top, &set, plan, &kinds, i);
     if (plan->options.cuda)
-        emit_device_head(top, &set, plan);
+        sc_scope_number(top, "head_norm", norm_number(top, &set, plan->graph->norm.eps));
     for (int i = 0; i < plan->layers; i++) {
         sc_scope call = sc_scope_item(top, "layer_calls");
         sc_scope_number(&call, "kind", kinds.kind[i]);

@@ -6,6 +6,7 @@
  * bytes wide. {{name}}_cuda.c launches; the shapes of launches are the constants below. All sums
  * are of float32, in an order that depends on the shapes and on the length of a row alone.
  */
+{{#model}}
 {{> cuda/prelude.cu}}
 
 enum { BATCH = {{batch}} };
@@ -49,4 +50,10 @@ typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
 {{> cuda/bias.cu}}
 {{> cuda/pick.cu}}
 {{> cuda/unpack.cu}}
-{{> cuda/cache.cu}}
+{{#offloading}}
+{{> cuda/write_back.cu}}
+{{/offloading}}
+{{/model}}
+{{#has_states}}
+{{> cuda/shift.cu}}
+{{/has_states}}

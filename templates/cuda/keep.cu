@@ -8,8 +8,9 @@
  * ones of the pass drive out. A thread moves what it then overwrites.
 {{/ring}}
  *
- * Grid: the rows of the pass; block ROW_THREADS; shared {{keep_shared}} bytes. A block takes one token, a
- * warp every KEEP{{id}}_WARPS-th of its {{heads}} heads of q, {{kv_heads}} of k and {{kv_heads}} of v.
+ * Grid [rows of the pass, KEEP{{id}}_GRID], block ROW_THREADS, shared {{keep_shared}} bytes. The blocks of a
+ * token share its {{heads}} heads of q, {{kv_heads}} of k and {{kv_heads}} of v, a warp one after another; a thread
+ * has every 32nd element.
  */
 enum { KEEP{{id}}_WARPS = ROW_THREADS / 32, KEEP{{id}}_HEADS = {{heads}} };
 
@@ -72,7 +73,8 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     (void)angles;
 {{/roped}}
     const int lane = (int)threadIdx.x % 32, at = (int)threadIdx.x / 32 * {{widest_head}};
-    for (int item = (int)threadIdx.x / 32; item < KEEP{{id}}_HEADS + 2 * SHAPE{{shape}}_KV_HEADS; item += KEEP{{id}}_WARPS) {
+    for (int item = (int)(threadIdx.x / 32 + KEEP{{id}}_WARPS * blockIdx.y);
+         item < KEEP{{id}}_HEADS + 2 * SHAPE{{shape}}_KV_HEADS; item += KEEP{{id}}_WARPS * KEEP{{id}}_GRID) {
         if (item < KEEP{{id}}_HEADS) {
             load_head(head_row, at, qkv + item * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#q_norm}}q_norm, {{q_norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});

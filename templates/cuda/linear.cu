@@ -104,19 +104,19 @@ static __device__ __forceinline__ float multiply_four(float sum, words4 w, const
 }
 
 {{/device_halves}}
-{{#linears}}
 {{#device_halves}}
+{{#linears}}
 {{> cuda/linear_mma.cu}}
-{{/device_halves}}
-{{^device_halves}}
-{{> cuda/linear_fma.cu}}
-{{/device_halves}}
 {{/linears}}
 {{#head_linears}}
-{{#device_halves}}
 {{> cuda/linear_mma.cu}}
+{{/head_linears}}
 {{/device_halves}}
 {{^device_halves}}
+{{#linears}}
 {{> cuda/linear_fma.cu}}
-{{/device_halves}}
+{{/linears}}
+{{#head_linears}}
+{{> cuda/linear_fma.cu}}
 {{/head_linears}}
+{{/device_halves}}

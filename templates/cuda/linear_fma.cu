@@ -52,16 +52,18 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
             for (int column = 0; column < COLUMNS; column++)
                 sum[r][column] = 0;
         }
-{{#normed}}
+{{#pieces}}
         for (int begin = 0; begin < {{fn}}_DEPTH; begin += {{fn}}_PIECE) {
-            const int end = begin + {{fn}}_PIECE < {{fn}}_DEPTH ? begin + {{fn}}_PIECE : {{fn}}_DEPTH;
-{{/normed}}
-{{^normed}}
+            const int end = (int)least(begin + {{fn}}_PIECE, {{fn}}_DEPTH);
+{{/pieces}}
+{{^pieces}}
         {
             const int begin = 0, end = {{fn}}_DEPTH;
+{{/pieces}}
+{{#normed}}
+            bool first = true; /* warps without a chunk help to stage */
 {{/normed}}
-            bool first = true;
-            for (int k = begin + warp * {{fn}}_CHUNK; k < end || first; k += DECODE_WARPS * {{fn}}_CHUNK) {
+            for (int k = begin + warp * {{fn}}_CHUNK; k < end{{#normed}} || first{{/normed}}; k += DECODE_WARPS * {{fn}}_CHUNK) {
                 words4 a[{{fn}}_STEPS][{{tile_rows}}];
 #pragma unroll
                 for (int i = 0; i < {{fn}}_STEPS; i++)
@@ -70,15 +72,21 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
                         a[i][r] = k + i * STEP + at < end ? load16(row[r] + k + i * STEP) : zero;
 {{#normed}}
                 /* While the first weights are on their way. */
-                if (first && ({{fn}}_PIECE < {{fn}}_DEPTH || tile == (int)blockIdx.x)) {
+{{#pieces}}
+                if (first) {
                     if (tile == (int)blockIdx.x && begin == 0)
                         norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
                     else
                         __syncthreads();
+{{/pieces}}
+{{^pieces}}
+                if (first && tile == (int)blockIdx.x) {
+                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
+{{/pieces}}
                     stage(staged, {{fn}}_PIECE, scale, (const float *)x, x_step, norm_w, batch, begin, end);
                 }
-{{/normed}}
                 first = false;
+{{/normed}}
 #pragma unroll
                 for (int i = 0; i < {{fn}}_STEPS; i++) {
                     const int in = k + i * STEP + at;

@@ -55,16 +55,18 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
         float up[4] = { 0, 0, 0, 0 };
 {{/gated}}
         float sum[4] = { 0, 0, 0, 0 };
-{{#normed}}
+{{#pieces}}
         for (int begin = 0; begin < {{fn}}_DEPTH; begin += {{fn}}_PIECE) {
-            const int end = begin + {{fn}}_PIECE < {{fn}}_DEPTH ? begin + {{fn}}_PIECE : {{fn}}_DEPTH;
-{{/normed}}
-{{^normed}}
+            const int end = (int)least(begin + {{fn}}_PIECE, {{fn}}_DEPTH);
+{{/pieces}}
+{{^pieces}}
         {
             const int begin = 0, end = {{fn}}_DEPTH;
+{{/pieces}}
+{{#normed}}
+            bool first = true; /* warps without a chunk help to stage */
 {{/normed}}
-            bool first = true;
-            for (int k = begin + warp * {{fn}}_CHUNK; k < end || first; k += DECODE_WARPS * {{fn}}_CHUNK) {
+            for (int k = begin + warp * {{fn}}_CHUNK; k < end{{#normed}} || first{{/normed}}; k += DECODE_WARPS * {{fn}}_CHUNK) {
                 words4 a[{{fn}}_STEPS][2]{{#gated}}, u[{{fn}}_STEPS][2]{{/gated}}, b[{{fn}}_STEPS];
 #pragma unroll
                 for (int i = 0; i < {{fn}}_STEPS; i++) {
@@ -82,11 +84,17 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
                 }
 {{#normed}}
                 /* While the first weights are on their way. */
-                if (first && ({{fn}}_PIECE < {{fn}}_DEPTH || tile == (int)blockIdx.x)) {
+{{#pieces}}
+                if (first) {
                     if (tile == (int)blockIdx.x && begin == 0)
                         norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
                     else
                         __syncthreads();
+{{/pieces}}
+{{^pieces}}
+                if (first && tile == (int)blockIdx.x) {
+                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
+{{/pieces}}
                     stage(staged, {{fn}}_STAGED, scale, (const float *)x, x_step, norm_w, batch, begin, end);
                 }
 #pragma unroll
@@ -100,8 +108,8 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
                     } else
                         b[i] = zero;
                 }
-{{/normed}}
                 first = false;
+{{/normed}}
 #pragma unroll
                 for (int i = 0; i < {{fn}}_STEPS; i++) {
                     multiply_step(sum, a[i][0], a[i][1], b[i]);

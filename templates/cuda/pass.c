@@ -52,7 +52,7 @@ static const int write_back_heads[CACHE_SHAPES] = {
 static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm,
                                     const unsigned char *k_norm, kv *keys, kv *values) {
     kv *evicted_keys = p->cache->evicted_keys[{{shape}}], *evicted_values = p->cache->evicted_values[{{shape}}];
-    launch(p, keep{{id}}_kernel, p->rows, 1, ROW_THREADS,
+    launch(p, keep{{id}}_kernel, p->rows, KEEP{{id}}_GRID, ROW_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, QKV_AT)), word(q_norm), word(k_norm),
                  word(at(p, ANGLES_AT)), word(keys), word(values), word(evicted_keys),
                  word(evicted_values), word(at(p, Q_AT))));

@@ -22,9 +22,8 @@ static __device__ __forceinline__ words4 load16_cached(const void *p) {
     return *(const words4 *)p;
 }
 
-static __device__ __forceinline__ void store16(void *p, words4 v) { *(words4 *)p = v; }
-
-/* bfloat16 and float16, rounded to nearest even. */
+{{#device_bf16}}
+/* bfloat16, rounded to nearest even. */
 static __device__ __forceinline__ unsigned short bf16_from_float(float x) {
     unsigned short half;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(x));
@@ -35,6 +34,9 @@ static __device__ __forceinline__ float float_from_bf16(unsigned short half) {
     return __uint_as_float((unsigned)half << 16);
 }
 
+{{/device_bf16}}
+{{#device_f16}}
+/* float16, rounded to nearest even. */
 static __device__ __forceinline__ unsigned short half_from_float(float x) {
     unsigned short half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
@@ -47,6 +49,8 @@ static __device__ __forceinline__ float float_from_half(unsigned short half) {
     return x;
 }
 
+{{/device_f16}}
+{{#device_mma}}
 /*
  * d [16, 8] += a [16, 16] b [16, 8] by one warp. With g = lane / 4 and t = lane % 4 a lane has
  * d[0 … 3]: (g, 2t) (g, 2t + 1) (g + 8, 2t) (g + 8, 2t + 1)
@@ -54,6 +58,7 @@ static __device__ __forceinline__ float float_from_half(unsigned short half) {
  * b[0 … 1]: (2t …, g) (2t + 8 …, g), two one below the other
  * Source: PTX ISA, matrix fragments for mma.m16n8k16 with floating point type.
  */
+{{#bf16_mma}}
 static __device__ __forceinline__ void mma_bf16(float d[4], const unsigned a[4],
                                                 const unsigned b[2]) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
@@ -62,6 +67,8 @@ static __device__ __forceinline__ void mma_bf16(float d[4], const unsigned a[4],
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+{{/bf16_mma}}
+{{#f16_mma}}
 static __device__ __forceinline__ void mma_f16(float d[4], const unsigned a[4],
                                                const unsigned b[2]) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -70,6 +77,8 @@ static __device__ __forceinline__ void mma_f16(float d[4], const unsigned a[4],
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+{{/f16_mma}}
+{{/device_mma}}
 /* How many blocks came to the counter before this one. One thread calls, behind a barrier: what its
  * block wrote before that is there for whoever comes later. */
 static __device__ __forceinline__ unsigned block_arrive(unsigned *counter) {

@@ -1,9 +1,10 @@
-{{! shapes.h - constants that the device code and its host side share. BATCH is defined before it. }}
+{{! shapes.h - constants that device code and its host side share. BATCH is defined before it. }}
 /* How much a pass takes. */
 enum {
     DEVICE_BLOCK = {{device_block}}, /* tokens of each row of the batch */
     DEVICE_ROWS = BATCH * DEVICE_BLOCK,
     DECODE_ROWS = {{decode_rows}}, /* rows of one token each that the linears of decode take */
+    HEAD_ROWS = {{head_rows}}, /* of logits at once */
 };
 
 /* Widths in elements. Rows of operands and weights are whole 16 bytes, zeros behind their end. */
@@ -48,7 +49,6 @@ enum {
 
 /* W [out, depth] of each linear, and the blocks that multiply it in decode. */
 enum {
-    HEAD_ROWS = {{head_rows}}, /* rows of logits at once */
 {{#linears}}
     {{fn}}_DEPTH = {{device_depth}},
     {{fn}}_OUT = {{device_out}},
@@ -62,12 +62,13 @@ enum {
 };
 {{#attentions}}
 
-/* {{layer_list}}. attend: grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS].
+/* {{layer_list}}. keep: grid [rows, KEEP{{id}}_GRID]. attend: grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS].
  * attention: grid [ceil(tokens * ATTENTION{{id}}_GROUP / ATTENTION{{id}}_QUERIES), batch *
  * ATTEND{{id}}_HEADS]. */
 enum {
     ATTEND{{id}}_SPLITS = {{splits}},
     ATTEND{{id}}_HEADS = {{kv_heads}},
+    KEEP{{id}}_GRID = {{keep_grid}}, /* blocks that share the heads of one token */
     ATTENTION{{id}}_GROUP = {{group}},
     ATTENTION{{id}}_QUERIES = {{tile_queries}},
 };

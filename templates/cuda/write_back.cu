@@ -1,20 +1,3 @@
-{{#has_states}}
-/*
- * Every channel's columns move left by some tokens, over the oldest ones.
- * Grid ceil(channels / ROW_THREADS), block ROW_THREADS; a thread moves one channel, byte by byte.
- */
-extern "C" __global__ void __launch_bounds__(ROW_THREADS)
-    shift_kernel(unsigned char *state, long long channels, long long columns_bytes, long long tokens_bytes) {
-    const long long channel = (long long)blockIdx.x * ROW_THREADS + threadIdx.x;
-    if (channel >= channels)
-        return;
-    state += channel * columns_bytes;
-    for (long long i = tokens_bytes; i < columns_bytes; i++)
-        state[i - tokens_bytes] = state[i];
-}
-
-{{/has_states}}
-{{#offloading}}
 /* kv runs of dim elements, one per position first … end - 1, between equal places of two buffers. */
 static __device__ __forceinline__ void copy_positions(kv *to, const kv *from, long long first,
                                                       long long end, long long slots, int dim) {
@@ -46,4 +29,3 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
 }
 
 {{/shapes}}
-{{/offloading}}
