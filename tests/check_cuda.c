@@ -234,29 +234,121 @@ static bool same(const outcome *a, const outcome *b) {
            !memcmp(a->logits, b->logits, sizeof a->logits);
 }
 
-/* Keys, values and weights that are offloaded: two layers of one shape, of two, and with weights.
- */
+/* ---- a model with more layers than slots: mistral's tensors, of noise ---- */
+
+enum { DEEP_HIDDEN = 32, DEEP_KV = 16, DEEP_FFN = 32, DEEP_VOCAB = 48 };
+
 static const struct {
-    const char *name, *model, *options;
+    const char *name;  /* in model.layers.N */
+    int rows, columns; /* columns 0: a vector */
+} deep_tensors[] = {
+    { "input_layernorm", DEEP_HIDDEN, 0 },
+    { "self_attn.q_proj", DEEP_HIDDEN, DEEP_HIDDEN },
+    { "self_attn.k_proj", DEEP_KV, DEEP_HIDDEN },
+    { "self_attn.v_proj", DEEP_KV, DEEP_HIDDEN },
+    { "self_attn.o_proj", DEEP_HIDDEN, DEEP_HIDDEN },
+    { "post_attention_layernorm", DEEP_HIDDEN, 0 },
+    { "mlp.gate_proj", DEEP_FFN, DEEP_HIDDEN },
+    { "mlp.up_proj", DEEP_FFN, DEEP_HIDDEN },
+    { "mlp.down_proj", DEEP_HIDDEN, DEEP_FFN },
+};
+
+/* Adds a tensor of noise to the header and the data of a safetensors file. */
+static void add_tensor(FILE *header, FILE *data, const char *name, int rows, int columns) {
+    static unsigned state = 1;
+    static long at; /* of the data: begins anew with the embedding */
+    if (!strcmp(name, "model.embed_tokens.weight")) {
+        at = 0;
+        state = 1;
+    }
+    const int count = rows * (columns ? columns : 1);
+    char dims[32];
+    snprintf(dims, sizeof dims, columns ? "%d,%d" : "%d", rows, columns);
+    fprintf(header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%ld,%ld]}",
+            at ? "," : "", name, dims, at, at + 4L * count);
+    at += 4L * count;
+    for (int i = 0; i < count; i++) {
+        state = state * 1664525 + 1013904223;
+        const float noise = (float)(state >> 8) / 8388608.0f - 1;
+        const float x = columns ? 0.5f * noise : 1 + 0.2f * noise;
+        fwrite(&x, sizeof x, 1, data);
+    }
+}
+
+static void make_deep(const char *folder, const char *types, int layers) {
+    char path[256], name[128], *text[2];
+    size_t bytes[2];
+    ck_assert_int_eq(run(NULL, NULL, "mkdir -p %s", folder), 0);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f,
+            "{\"model_type\": \"mistral\", \"hidden_size\": %d, \"intermediate_size\": %d, "
+            "\"num_hidden_layers\": %d, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
+            "\"head_dim\": 16, \"vocab_size\": %d, \"sliding_window\": 4, \"layer_types\": [%s], "
+            "\"rms_norm_eps\": 1e-6, \"max_position_embeddings\": 64, \"tie_word_embeddings\": "
+            "true}\n",
+            DEEP_HIDDEN, DEEP_FFN, layers, DEEP_VOCAB, types);
+    fclose(f);
+    FILE *header = open_memstream(&text[0], &bytes[0]), *data = open_memstream(&text[1], &bytes[1]);
+    ck_assert(header && data);
+    fputc('{', header);
+    add_tensor(header, data, "model.embed_tokens.weight", DEEP_VOCAB, DEEP_HIDDEN);
+    for (int layer = 0; layer < layers; layer++)
+        for (size_t i = 0; i < sizeof deep_tensors / sizeof *deep_tensors; i++) {
+            snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, deep_tensors[i].name);
+            add_tensor(header, data, name, deep_tensors[i].rows, deep_tensors[i].columns);
+        }
+    add_tensor(header, data, "model.norm.weight", DEEP_HIDDEN, 0);
+    fputc('}', header);
+    fclose(header);
+    fclose(data);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    const uint64_t length = bytes[0];
+    fwrite(&length, sizeof length, 1, f);
+    fwrite(text[0], 1, bytes[0], f);
+    fwrite(text[1], 1, bytes[1], f);
+    fclose(f);
+    free(text[0]);
+    free(text[1]);
+}
+
+#define FULL "\"full_attention\""
+#define SLIDING "\"sliding_attention\""
+
+/* An odd and an even number of offloaded layers, two shapes that take turns, weights besides. */
+static const struct {
+    const char *name, *types;
+    int layers;
+    const char *options;
 } offloads[] = {
-    { "one-shape", "tests/reference/tiny/llama", "--max-cache-len 24 --offloading" },
-    { "two-shapes", "tests/reference/tiny/qwen2_sliding",
-      "--max-cache-len 24 --offloading --no-offload-only-non-sliding" },
-    { "one-layer", "tests/reference/tiny/qwen2_sliding", "--max-cache-len 24 --offloading" },
-    { "weights", "tests/reference/tiny/qwen3",
-      "--max-cache-len 24 --offloading --offload-weights 2" },
+    { "odd", FULL "," FULL "," FULL "," FULL "," FULL, 5, "--offloading" },
+    { "even", FULL "," FULL "," FULL "," FULL, 4, "--offloading" },
+    { "shapes", FULL "," SLIDING "," FULL "," SLIDING "," FULL "," SLIDING, 6,
+      "--offloading --no-offload-only-non-sliding" },
+    { "weights", FULL "," FULL "," FULL "," SLIDING "," FULL, 5,
+      "--offloading --offload-weights 4" },
 };
 enum { OFFLOADS = sizeof offloads / sizeof *offloads };
 
+static const device_casting *cast_deep(int i, const char *prefix, const char *options) {
+    char name[64], folder[128], all[128];
+    snprintf(name, sizeof name, "%s%s", prefix, offloads[i].name);
+    snprintf(folder, sizeof folder, "build/test-castings/deep-%s", offloads[i].name);
+    snprintf(all, sizeof all, "--max-cache-len 16 %s", options);
+    make_deep(folder, offloads[i].types, offloads[i].layers);
+    return device_cast(name, folder, all);
+}
+
 static const device_casting *cast_offloaded(int i) {
-    return device_cast(offloads[i].name, offloads[i].model, offloads[i].options);
+    return cast_deep(i, "offloaded-", offloads[i].options);
 }
 
 /* A casting of the same model that keeps everything on the device. */
 static outcome resident(int i) {
-    char name[64];
-    snprintf(name, sizeof name, "resident%s", strrchr(offloads[i].model, '/') + 1);
-    const device_casting *c = device_cast(name, offloads[i].model, "--max-cache-len 24");
+    const device_casting *c = cast_deep(i, "resident-", "");
     device_begin(c, NULL);
     const outcome o = whole_generation(c);
     ck_assert_msg(!o.rc, "%s", o.err.message);
