@@ -33,7 +33,8 @@ PACKAGES := gcc g++ make pkg-config libcjson-dev libssl-dev libpcre2-dev libutf8
 PC_MODULES := libcjson libcrypto libpcre2-8 libutf8proc
 
 .DELETE_ON_ERROR:
-.PHONY: all help setup setup-test test check-asan check-tsan fuzz bench lint clean install demo FORCE
+.PHONY: all help setup setup-test test check-asan check-tsan cuda-report fuzz bench lint clean install \
+        demo FORCE
 .DEFAULT_GOAL := all
 
 all: build/slipcast ## build the program, build/slipcast
@@ -152,6 +153,15 @@ fuzz: $(FUZZERS) ## feed the readers for SECONDS=60 (clang with libFuzzer)
 	        { tail -40 build/fuzz/$$name.log; exit 1; }; \
 	    grep -E 'number_of_executed_units|peak_rss' build/fuzz/$$name.log || true; \
 	done
+
+build/release/cuda-report: build/release/tests/cuda/report.o build/release/tests/support/ptxas.o \
+    $(LIB_O_release)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+REPORT := tests/reference/tiny/* tests/reference/configs/llama-3.1-8b
+
+cuda-report: build/release/cuda-report ## registers, shared bytes and spills of kernels, by NVRTC (REPORT=MODEL...)
+	@for dtype in bfloat16 float32; do $< --dtype $$dtype $(REPORT) || exit; done
 
 bench: build/slipcast ## measure against llama.cpp, add rows to docs/bench/
 	tests/bench/run
