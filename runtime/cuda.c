@@ -223,6 +223,12 @@ int sc_cuda_enter(sc_cuda *cuda, sc_error *err) {
     return SC_OK;
 }
 
+bool sc_cuda_resume(sc_cuda *cuda) {
+    const CUresult result = cuda->api.CtxPushCurrent(cuda->context);
+    sc_cuda_note(cuda, result, "cuCtxPushCurrent");
+    return !result;
+}
+
 void sc_cuda_leave(sc_cuda *cuda) {
     CUcontext ours;
     cuda->api.CtxPopCurrent(&ours);

@@ -11,6 +11,7 @@
 #ifndef SC_CUDA_H
 #define SC_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -133,6 +134,8 @@ void sc_cuda_close(sc_cuda *cuda); /* NULL is allowed; waits for what is under w
 
 /* Every call below wants the context current: enter, then leave. */
 int sc_cuda_enter(sc_cuda *cuda, sc_error *err);
+/* The same in the middle of some work: false, and a failure that finish will report. */
+bool sc_cuda_resume(sc_cuda *cuda);
 void sc_cuda_leave(sc_cuda *cuda);
 
 /* device: NULL when the size is 0. */

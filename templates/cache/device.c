@@ -17,7 +17,7 @@ static int settle(const {{name}}_cache *cache, sc_error *err) {
 /* Runs of bytes from a caller to the cache, and back. */
 static void runs_in(const {{name}}_cache *cache, void *to, size_t to_step, const void *from,
                     size_t from_step, size_t bytes, size_t runs) {
-    if (sc_cuda_enter(cache->cuda, NULL))
+    if (!sc_cuda_resume(cache->cuda))
         return;
     sc_cuda_push_runs(cache->cuda, cache->cuda->compute, to, to_step, from, from_step, bytes, runs);
     sc_cuda_leave(cache->cuda);
@@ -25,7 +25,7 @@ static void runs_in(const {{name}}_cache *cache, void *to, size_t to_step, const
 
 static void runs_out(const {{name}}_cache *cache, void *to, size_t to_step, const void *from,
                      size_t from_step, size_t bytes, size_t runs) {
-    if (sc_cuda_enter(cache->cuda, NULL))
+    if (!sc_cuda_resume(cache->cuda))
         return;
     sc_cuda_pull_runs(cache->cuda, cache->cuda->compute, to, to_step, from, from_step, bytes, runs);
     sc_cuda_leave(cache->cuda);
@@ -49,7 +49,7 @@ static void copy_in(const {{name}}_cache *cache, void *to, const void *from, siz
 static void fill(const {{name}}_cache *cache, void *at, int byte, size_t bytes) {
     if (!cache->cuda)
         memset(at, byte, bytes);
-    else if (!sc_cuda_enter(cache->cuda, NULL)) {
+    else if (sc_cuda_resume(cache->cuda)) {
         sc_cuda_fill(cache->cuda, cache->cuda->compute, at, byte, bytes);
         sc_cuda_leave(cache->cuda);
     }
@@ -199,7 +199,7 @@ static void reorder_on_device(const {{name}}_cache *cache, unsigned char *buffer
                               const int32_t *beam_idx) {
     sc_cuda *cuda = cache->cuda;
     const size_t piece = SC_CUDA_BOUNCE / BATCH;
-    if (sc_cuda_enter(cuda, NULL))
+    if (!sc_cuda_resume(cuda))
         return;
     for (size_t at = 0; at < row_bytes; at += piece) {
         const size_t bytes = row_bytes - at < piece ? row_bytes - at : piece;

@@ -14,7 +14,7 @@ static void shift_on_device(const {{name}}_cache *cache, int i, int row, const u
     if (visible)
         runs_in(cache, visible + old, shown, inputs + (fresh - (shown - old)), fresh, shown - old,
                 channels);
-    if (fresh < columns && !sc_cuda_enter(cuda, NULL)) {
+    if (fresh < columns && sc_cuda_resume(cuda)) {
         const uint64_t words[] = { (uint64_t)(uintptr_t)state, channels, columns, fresh };
         sc_cuda_launch(cuda, cuda->compute, cache->shift, (unsigned)((channels + 255) / 256), 1, 256,
                        words, 4);

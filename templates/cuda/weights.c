@@ -140,8 +140,10 @@ static int unpack_weights({{name}}_device *d, const sc_weights *file, sc_error *
 {{/weights_offloaded}}
         rc = unpack_layer(&u, layer, d->block + runs[layer].offset, err);
     }
-    sc_cuda_zero(d->cuda, d->cuda->compute, d->scratch, 2 * STAGING_BYTES);
     sc_cuda_free_host(d->cuda, u.pinned);
-    return rc ? rc : settle(d, err);
+    if (rc)
+        return rc;
+    sc_cuda_zero(d->cuda, d->cuda->compute, d->scratch, 2 * STAGING_BYTES);
+    return settle(d, err);
 }
 

@@ -110,7 +110,7 @@ static void write_code(const char *path, const sc_values *values) {
     char *text = NULL;
     size_t bytes;
     sc_error err = { 0 };
-    ck_assert_msg(!sc_template_render(&text, &bytes, "cuda/device.cu", values, &err), "%s",
+    ck_assert_msg(!sc_template_render(&text, &bytes, NULL, "cuda/device.cu", values, &err), "%s",
                   err.message);
     char *all = malloc(bytes + 4096), *end = all;
     ck_assert_ptr_nonnull(all);
