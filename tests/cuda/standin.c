@@ -22,7 +22,7 @@ static long long number(const char *name, long long otherwise) {
 static sc_standin_settings read_environment(void) {
     const long long devices = number("DEVICES", 1);
     return (sc_standin_settings){
-        .seed = (uint64_t)number("SEED", 0),
+        .seed = (unsigned long long)number("SEED", 0),
         .fail = number("FAIL", 0),
         .drop_wait = (int)number("DROP_WAIT", 0),
         .memory = (size_t)number("MEMORY", 0),
@@ -70,7 +70,7 @@ void sc_standin_reset(const sc_standin_settings *settings) {
     pthread_mutex_unlock(&lock);
 }
 
-void sc_standin_seed(uint64_t seed) {
+void sc_standin_seed(unsigned long long seed) {
     pthread_mutex_lock(&lock);
     driver.settings.seed = seed;
     start_draws(seed);

@@ -35,7 +35,7 @@
 /* Zero is the default of every field. Environment variables have the same meaning: SC_STANDIN_SEED
  * and so on, in capitals. */
 typedef struct {
-    uint64_t seed; /* 0: operations run in the order of the calls, kernels in theirs */
+    unsigned long long seed; /* 0: operations run in the order of the calls, kernels in theirs */
     /* The call of that number, from 1, fails and does nothing else; cuStreamEndCapture still ends
      * the capture. What races after it is no report: the program has lost an order it asked for. */
     int64_t fail;
@@ -69,7 +69,7 @@ typedef struct {
  */
 typedef void sc_standin_reset_fn(const sc_standin_settings *settings);
 /* Goes on by another seed. */
-typedef void sc_standin_seed_fn(uint64_t seed);
+typedef void sc_standin_seed_fn(unsigned long long seed);
 typedef void sc_standin_log_fn(sc_standin_log *log);
 SC_STANDIN_EXPORT sc_standin_reset_fn sc_standin_reset;
 SC_STANDIN_EXPORT sc_standin_seed_fn sc_standin_seed;
