@@ -164,6 +164,8 @@ void schedule_reset(void);
 /* Reports and returns false for one that is not in a live allocation. */
 bool memory_check(const sc_standin_range *range, const char *what);
 bool memory_holds(const sc_standin_range *range);
+/* What a program that has touched the address has touched. */
+void memory_describe(CUdeviceptr at, char *text, size_t bytes);
 bool memory_on_device(CUdeviceptr at); /* true too where there is nothing */
 /* Its allocation's touches; NULL: no allocation. */
 touch_list *memory_touches(CUdeviceptr at);

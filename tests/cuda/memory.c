@@ -4,6 +4,7 @@
  * Each is a mapping of its own between two pages that nobody may touch. It lies at the mapping's
  * end, as far as its alignment of 256 bytes allows; what is left around it is checked by the free.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -272,6 +273,20 @@ bool memory_check(const sc_standin_range *r, const char *what) {
         driver_report("%s %s %zu bytes of memory that %s", what, verb, extent(r),
                       find_grave(r->at) ? "was freed" : "is neither the device's nor pinned");
     return false;
+}
+
+void memory_describe(CUdeviceptr at, char *text, size_t bytes) {
+    const size_t behind = find_behind(at);
+    const allocation *before = behind ? memory.items[behind - 1] : NULL;
+    const allocation *grave = find_grave(at);
+    if (grave)
+        snprintf(text, bytes, "byte %zu of %zu that were freed",
+                 (size_t)(at - (uintptr_t)grave->at), grave->bytes);
+    else if (before && at - (uintptr_t)before->at < before->bytes + page_bytes())
+        snprintf(text, bytes, "byte %zu of an allocation of %zu",
+                 (size_t)(at - (uintptr_t)before->at), before->bytes);
+    else
+        snprintf(text, bytes, "memory that nobody allocated");
 }
 
 bool memory_on_device(CUdeviceptr at) {
