@@ -25,6 +25,7 @@ LIB_C := $(filter-out codegen/main.c codegen/embed.c,$(wildcard codegen/*.c code
          $(wildcard runtime/*.c)
 TEST_C := $(wildcard tests/*.c tests/support/*.c)
 SUITES := $(patsubst tests/check_%.c,%,$(sort $(wildcard tests/check_*.c)))
+STANDIN_C := $(filter-out %/nvrtc.c %/report.c,$(wildcard tests/cuda/*.c))
 EMBEDDED := $(shell find templates runtime -type f ! -name '.*' ! -name '*~' | LC_ALL=C sort)
 
 # What apt-get calls the things that we need. The -dev packages of pcre2 and utf8proc bring the
@@ -98,14 +99,20 @@ build/$(1)/slipcast: build/$(1)/codegen/main.o $$(LIB_O_$(1))
 build/$(1)/check: $$(TEST_O_$(1)) $$(LIB_O_$(1))
 	$$(CC) $$(CFLAGS) $$(SC_CFLAGS_$(1)) $$(LDFLAGS) $$^ $$$$(pkg-config --libs check) $$(LIBS) -o $$@
 
-# A driver that tests run on the CPU, and its cuBLASLt.
-build/$(1)/cuda/libcuda.so.1: $$(wildcard tests/cuda/standin*.[ch]) tests/cuda/launch.h runtime/cuda.h build/$(1)/flags | setup
+# The stand-in driver of tests/cuda/standin.h and its cuBLASLt, for the tests alone.
+STANDIN_O_$(1) := $$(STANDIN_C:%.c=build/$(1)/%.o)
+
+$$(STANDIN_O_$(1)): build/$(1)/tests/cuda/%.o: tests/cuda/%.c build/$(1)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(filter-out -Wmissing-prototypes,$$(SC_CFLAGS)) $$(CFLAGS) $$(SC_CFLAGS_$(1)) -fPIC -shared -fvisibility=hidden \
-	    -Wl,-soname,libcuda.so.1 $$(LDFLAGS) $$(filter %.c,$$^) -ldl -o $$@
-build/$(1)/cuda/libcublasLt.so.13: tests/cuda/cublaslt.c build/$(1)/cuda/libcuda.so.1
-	$$(CC) $$(filter-out -Wmissing-prototypes,$$(SC_CFLAGS)) $$(CFLAGS) $$(SC_CFLAGS_$(1)) -fPIC -shared -fvisibility=hidden \
-	    -Wl,-soname,libcublasLt.so.13 $$(LDFLAGS) $$^ -o $$@
+	$$(CC) $$(SC_CFLAGS) $$(CFLAGS) $$(SC_CFLAGS_$(1)) -fPIC -fvisibility=hidden -MMD -MP -c $$< -o $$@
+
+build/$(1)/cuda/libcuda.so.1: $$(filter-out %/cublaslt.o,$$(STANDIN_O_$(1)))
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS) $$(SC_CFLAGS_$(1)) $$(LDFLAGS) -shared -Wl,-soname,$$(@F) $$^ -lpthread -ldl -o $$@
+
+build/$(1)/cuda/libcublasLt.so.13: build/$(1)/tests/cuda/cublaslt.o build/$(1)/cuda/libcuda.so.1
+	$$(CC) $$(CFLAGS) $$(SC_CFLAGS_$(1)) $$(LDFLAGS) -shared -Wl,-soname,$$(@F) \
+	    -Wl,-rpath,'$$$$ORIGIN' $$^ -o $$@
 
 -include $$(wildcard build/$(1)/*.d build/$(1)/*/*.d build/$(1)/*/*/*.d)
 endef

@@ -1,21 +1,53 @@
 /*
- * cublaslt.c - a cuBLASLt for the stand-in driver, tests only: libcublasLt.so.13.
+ * cublaslt.c - libcublasLt.so.13 without a device: plain products, on the stand-in driver's
+ * streams.
  *
- * The functions that runtime/cublaslt.c names, for D = alpha op(A) B + beta C with A transposed,
- * A and B of float, half or bfloat16, C and D of float. A product is an operation of its stream.
- * Source: cuBLASLt reference; the numbers of attributes are those of cublasLt.h.
+ * D = alpha op(A) op(B) + beta C, column-major, A and B of one type, all else float32; the sum of
+ * an element runs in the order of k. What the real library would take and this one does not is
+ * refused with CUBLAS_STATUS_NOT_SUPPORTED.
+ *
+ * Source  cuBLAS documentation 13.x, "Using the cublasLt API".
  */
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../runtime/half.h"
 #include "standin.h"
 
-#define API __attribute__((visibility("default")))
+typedef enum {
+    STATUS_SUCCESS = 0,
+    STATUS_ALLOC_FAILED = 3,
+    STATUS_INVALID_VALUE = 7,
+    STATUS_EXECUTION_FAILED = 13,
+    STATUS_INTERNAL_ERROR = 14,
+    STATUS_NOT_SUPPORTED = 15
+} status;
 
-enum { INVALID_VALUE = 7, NOT_SUPPORTED = 15, R_32F = 0, R_16F = 2, R_16BF = 14 };
+/* Of cublasLt.h and library_types.h. */
+enum {
+    F32 = 0,
+    F16 = 2,
+    BF16 = 14,
+    COMPUTE_32F = 68,
+    OP_N = 0,
+    OP_T = 1,
+    DESC_TRANSA = 3,
+    DESC_TRANSB = 4,
+    LAYOUT_ROWS = 2,
+    LAYOUT_COLS = 3,
+    LAYOUT_LD = 4,
+    PREF_MAX_WORKSPACE_BYTES = 1
+};
+
+enum { ALIGN = 16, WORKSPACE = 4096, MARK = 0x73746e64 };
+
+typedef struct {
+    uint32_t mark;
+} handle;
+
+typedef struct {
+    int compute, scale, transposed[2];
+} description;
 
 typedef struct {
     int type;
@@ -24,176 +56,268 @@ typedef struct {
 } layout;
 
 typedef struct {
-    int transposed[2];
-} desc;
+    size_t workspace_bytes;
+} preference;
 
 typedef struct {
-    uint64_t data[8];
+    uint64_t data[8]; /* MARK, workspace bytes, m, n, k, type */
 } algorithm;
 
 typedef struct {
     algorithm algo;
     size_t workspace_bytes;
-    int state;
+    status state;
     float waves;
     int reserved[4];
 } heuristic;
 
-API int cublasLtCreate(void **handle);
-API int cublasLtDestroy(void *handle);
-API int cublasLtMatmulDescCreate(desc **d, int compute, int scale);
-API int cublasLtMatmulDescDestroy(desc *d);
-API int cublasLtMatmulDescSetAttribute(desc *d, int attribute, const void *value, size_t bytes);
-API int cublasLtMatrixLayoutCreate(layout **l, int type, uint64_t rows, uint64_t columns,
-                                   int64_t ld);
-API int cublasLtMatrixLayoutDestroy(layout *l);
-API int cublasLtMatrixLayoutSetAttribute(layout *l, int attribute, const void *value, size_t bytes);
-API int cublasLtMatmulPreferenceCreate(void **p);
-API int cublasLtMatmulPreferenceDestroy(void *p);
-API int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *value,
-                                             size_t bytes);
-API int cublasLtMatmulAlgoGetHeuristic(void *handle, desc *d, layout *a, layout *b, layout *c,
-                                       layout *e, void *p, int wanted, heuristic *results,
-                                       int *found);
-API int cublasLtMatmul(void *handle, desc *d, const void *alpha, const void *a, layout *la,
-                       const void *b, layout *lb, const void *beta, const void *c, layout *lc,
-                       void *e, layout *le, const algorithm *algo, void *workspace, size_t bytes,
-                       void *stream);
-
-static int make(void **made, size_t bytes) {
-    *made = calloc(1, bytes);
-    return *made ? 0 : 3;
-}
-
-int cublasLtCreate(void **handle) { return make(handle, 1); }
-int cublasLtDestroy(void *handle) {
-    free(handle);
-    return 0;
-}
-
-int cublasLtMatmulDescCreate(desc **d, int compute, int scale) {
-    enum { COMPUTE_32F = 68 };
-    return compute != COMPUTE_32F || scale != R_32F ? NOT_SUPPORTED : make((void **)d, sizeof **d);
-}
-int cublasLtMatmulDescDestroy(desc *d) {
-    free(d);
-    return 0;
-}
-int cublasLtMatmulDescSetAttribute(desc *d, int attribute, const void *value, size_t bytes) {
-    enum { TRANSA = 3, TRANSB = 4 };
-    if ((attribute != TRANSA && attribute != TRANSB) || bytes != sizeof(int))
-        return INVALID_VALUE;
-    memcpy(&d->transposed[attribute - TRANSA], value, bytes);
-    return 0;
-}
-
-int cublasLtMatrixLayoutCreate(layout **l, int type, uint64_t rows, uint64_t columns, int64_t ld) {
-    const int rc = make((void **)l, sizeof **l);
-    if (!rc)
-        **l = (layout){ type, rows, columns, ld };
-    return rc;
-}
-int cublasLtMatrixLayoutDestroy(layout *l) {
-    free(l);
-    return 0;
-}
-int cublasLtMatrixLayoutSetAttribute(layout *l, int attribute, const void *value, size_t bytes) {
-    enum { ROWS = 2, COLS = 3, LD = 4 };
-    if (attribute < ROWS || attribute > LD || bytes != 8)
-        return INVALID_VALUE;
-    memcpy(attribute == ROWS   ? (void *)&l->rows
-           : attribute == COLS ? (void *)&l->columns
-                               : (void *)&l->leading,
-           value, bytes);
-    return 0;
-}
-
-int cublasLtMatmulPreferenceCreate(void **p) { return make(p, 1); }
-int cublasLtMatmulPreferenceDestroy(void *p) {
-    free(p);
-    return 0;
-}
-int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *value, size_t bytes) {
-    (void)p, (void)value;
-    return attribute == 1 && bytes == sizeof(size_t) ? 0 : INVALID_VALUE;
-}
-
-static size_t size_of(int type) { return type == R_32F ? 4 : 2; }
-
-/* What is wrong with these shapes, 0: nothing. */
-static int check(const desc *d, const layout *a, const layout *b, const layout *c,
-                 const layout *e) {
-    if (!d->transposed[0] || d->transposed[1] || a->type != b->type || c->type != R_32F ||
-        e->type != R_32F || (a->type != R_32F && a->type != R_16F && a->type != R_16BF))
-        return NOT_SUPPORTED;
-    if (a->rows != b->rows || a->columns != e->rows || b->columns != e->columns ||
-        c->rows != e->rows || c->columns != e->columns)
-        return INVALID_VALUE;
-    const layout *const all[] = { a, b, c, e };
-    for (int i = 0; i < 4; i++)
-        if (all[i]->leading < (int64_t)all[i]->rows || !all[i]->rows || !all[i]->columns)
-            return INVALID_VALUE;
-    return 0;
-}
-
-int cublasLtMatmulAlgoGetHeuristic(void *handle, desc *d, layout *a, layout *b, layout *c,
-                                   layout *e, void *p, int wanted, heuristic *results, int *found) {
-    (void)handle, (void)p;
-    const int rc = wanted < 1 ? INVALID_VALUE : check(d, a, b, c, e);
-    memset(results, 0, sizeof *results);
-    results->algo.data[0] =
-        a->rows * 31 + a->columns * 7 + b->columns; /* good for this shape alone */
-    *found = !rc;
-    return rc;
-}
-
+/* A product with its addresses: what the stream's operation gets. */
 typedef struct {
-    layout a, b, c, e;
-    const void *pa, *pb, *pc;
-    void *pe;
+    const void *a, *b;
+    const float *c;
+    float *d;
+    void *workspace;
+    size_t workspace_bytes, m, n, k, lda, ldb, ldc, ldd;
+    int type, transposed_a, transposed_b;
     float alpha, beta;
 } product;
 
-static float element(const void *p, int type, size_t i) {
-    if (type == R_32F)
-        return ((const float *)p)[i];
-    const uint16_t half = ((const uint16_t *)p)[i];
-    return type == R_16F ? sc_from_f16(half) : sc_from_bf16(half);
+_Static_assert(sizeof(product) <= SC_STANDIN_ARGS, "a stream's operation takes it");
+
+#define FUNCTION(name, ...)                                                                        \
+    SC_STANDIN_EXPORT status cublasLt##name(__VA_ARGS__);                                          \
+    status cublasLt##name(__VA_ARGS__)
+
+static status create(void **out, size_t bytes, const void *value) {
+    void *made = sc_standin_count() || !out ? NULL : malloc(bytes);
+    if (!made)
+        return out ? STATUS_ALLOC_FAILED : STATUS_INVALID_VALUE;
+    memcpy(made, value, bytes);
+    *out = made;
+    return STATUS_SUCCESS;
 }
 
-static void multiply(void *data) {
-    const product *m = data;
-    for (uint64_t column = 0; column < m->e.columns; column++)
-        for (uint64_t row = 0; row < m->e.rows; row++) {
-            float sum = 0;
-            for (uint64_t k = 0; k < m->a.rows; k++)
-                sum += element(m->pa, m->a.type, row * (size_t)m->a.leading + k) *
-                       element(m->pb, m->b.type, column * (size_t)m->b.leading + k);
-            float *to = (float *)m->pe + column * (size_t)m->e.leading + row;
-            const float old = ((const float *)m->pc)[column * (size_t)m->c.leading + row];
-            *to = m->alpha * sum + (m->beta < 0 || m->beta > 0 ? m->beta * old : 0);
-        }
+static status destroy(void *made) {
+    free(made);
+    return made ? STATUS_SUCCESS : STATUS_INVALID_VALUE;
 }
 
-static bool owns(const layout *l, const void *at) {
-    return (uintptr_t)at % 16 == 0 &&
-           sc_standin_owns(at, ((size_t)(l->columns - 1) * (size_t)l->leading + l->rows) *
-                                   size_of(l->type));
+FUNCTION(Create, handle **out) { return create((void **)out, sizeof(handle), &(handle){ MARK }); }
+
+FUNCTION(Destroy, handle *h) { return destroy(h); }
+
+FUNCTION(MatmulDescCreate, description **out, int compute, int scale) {
+    if (compute != COMPUTE_32F || scale != F32)
+        return STATUS_NOT_SUPPORTED;
+    return create((void **)out, sizeof(description),
+                  &(description){ compute, scale, { OP_N, OP_N } });
 }
 
-int cublasLtMatmul(void *handle, desc *d, const void *alpha, const void *a, layout *la,
-                   const void *b, layout *lb, const void *beta, const void *c, layout *lc, void *e,
-                   layout *le, const algorithm *algo, void *workspace, size_t bytes, void *stream) {
-    (void)handle;
-    const int rc = check(d, la, lb, lc, le);
-    if (rc)
-        return rc;
-    if (!owns(la, a) || !owns(lb, b) || !owns(lc, c) || !owns(le, e) ||
-        (bytes && !sc_standin_owns(workspace, bytes)) ||
-        (algo && algo->data[0] != la->rows * 31 + la->columns * 7 + lb->columns))
-        return INVALID_VALUE;
-    const product m = {
-        *la, *lb, *lc, *le, a, b, c, e, *(const float *)alpha, *(const float *)beta
+FUNCTION(MatmulDescDestroy, description *desc) { return destroy(desc); }
+
+FUNCTION(MatmulDescSetAttribute, description *desc, int which, const void *value, size_t bytes) {
+    int operation;
+    if (sc_standin_count())
+        return STATUS_INTERNAL_ERROR;
+    if (!desc || !value || bytes != sizeof operation)
+        return STATUS_INVALID_VALUE;
+    if (which != DESC_TRANSA && which != DESC_TRANSB)
+        return STATUS_NOT_SUPPORTED;
+    memcpy(&operation, value, sizeof operation);
+    if (operation != OP_N && operation != OP_T)
+        return STATUS_NOT_SUPPORTED;
+    desc->transposed[which - DESC_TRANSA] = operation;
+    return STATUS_SUCCESS;
+}
+
+FUNCTION(MatrixLayoutCreate, layout **out, int type, uint64_t rows, uint64_t columns,
+         int64_t leading) {
+    if (type != F32 && type != F16 && type != BF16)
+        return STATUS_NOT_SUPPORTED;
+    return create((void **)out, sizeof(layout), &(layout){ type, rows, columns, leading });
+}
+
+FUNCTION(MatrixLayoutDestroy, layout *l) { return destroy(l); }
+
+FUNCTION(MatrixLayoutSetAttribute, layout *l, int which, const void *value, size_t bytes) {
+    if (sc_standin_count())
+        return STATUS_INTERNAL_ERROR;
+    if (!l || !value || bytes != 8)
+        return STATUS_INVALID_VALUE;
+    switch (which) {
+    case LAYOUT_ROWS:
+        memcpy(&l->rows, value, bytes);
+        return STATUS_SUCCESS;
+    case LAYOUT_COLS:
+        memcpy(&l->columns, value, bytes);
+        return STATUS_SUCCESS;
+    case LAYOUT_LD:
+        memcpy(&l->leading, value, bytes);
+        return STATUS_SUCCESS;
+    default:
+        return STATUS_NOT_SUPPORTED;
+    }
+}
+
+FUNCTION(MatmulPreferenceCreate, preference **out) {
+    return create((void **)out, sizeof(preference), &(preference){ 0 });
+}
+
+FUNCTION(MatmulPreferenceDestroy, preference *p) { return destroy(p); }
+
+FUNCTION(MatmulPreferenceSetAttribute, preference *p, int which, const void *value, size_t bytes) {
+    if (sc_standin_count())
+        return STATUS_INTERNAL_ERROR;
+    if (!p || !value || bytes != sizeof p->workspace_bytes)
+        return STATUS_INVALID_VALUE;
+    if (which != PREF_MAX_WORKSPACE_BYTES)
+        return STATUS_NOT_SUPPORTED;
+    memcpy(&p->workspace_bytes, value, bytes);
+    return STATUS_SUCCESS;
+}
+
+/* --- products --- */
+
+static size_t element_bytes(int type) { return type == F32 ? 4 : 2; }
+
+static int is_layout(const layout *l) {
+    return l && l->rows && l->columns && l->leading > 0 && (uint64_t)l->leading >= l->rows &&
+           l->columns <= SIZE_MAX / 8 / (uint64_t)l->leading;
+}
+
+/* Sizes that fit, of types that go together. */
+static status check(product *p, const description *desc, const layout *a, const layout *b,
+                    const layout *c, const layout *d) {
+    if (!desc || !is_layout(a) || !is_layout(b) || !is_layout(c) || !is_layout(d))
+        return STATUS_INVALID_VALUE;
+    const int ta = desc->transposed[0], tb = desc->transposed[1];
+    p->m = ta ? a->columns : a->rows;
+    p->k = ta ? a->rows : a->columns;
+    p->n = tb ? b->rows : b->columns;
+    if (p->k != (tb ? b->columns : b->rows) || d->rows != p->m || d->columns != p->n ||
+        c->rows != p->m || c->columns != p->n)
+        return STATUS_INVALID_VALUE;
+    if (a->type != b->type || c->type != F32 || d->type != F32)
+        return STATUS_NOT_SUPPORTED;
+    p->lda = (size_t)a->leading;
+    p->ldb = (size_t)b->leading;
+    p->ldc = (size_t)c->leading;
+    p->ldd = (size_t)d->leading;
+    p->type = a->type;
+    p->transposed_a = ta;
+    p->transposed_b = tb;
+    return STATUS_SUCCESS;
+}
+
+/* It wants some of the workspace when there is any, so that a product without it is noticed. */
+FUNCTION(MatmulAlgoGetHeuristic, handle *h, description *desc, layout *a, layout *b, layout *c,
+         layout *d, preference *wish, int asked, heuristic *results, int *found) {
+    product p = { 0 };
+    if (sc_standin_count())
+        return STATUS_INTERNAL_ERROR;
+    if (!h || h->mark != MARK || !wish || asked < 1 || !results || !found)
+        return STATUS_INVALID_VALUE;
+    const status s = check(&p, desc, a, b, c, d);
+    if (s)
+        return s;
+    const size_t bytes = wish->workspace_bytes < WORKSPACE ? wish->workspace_bytes : WORKSPACE;
+    *results = (heuristic){
+        .algo = { { MARK, bytes, p.m, p.n, p.k, (uint64_t)p.type } },
+        .workspace_bytes = bytes,
+        .waves = 1,
     };
-    return sc_standin_enqueue(stream, multiply, &m, sizeof m) ? 13 : 0;
+    *found = 1;
+    return STATUS_SUCCESS;
+}
+
+static float element(const void *base, int type, size_t at) {
+    if (type == F32)
+        return ((const float *)base)[at];
+    const uint16_t half = ((const uint16_t *)base)[at];
+    return type == F16 ? sc_from_f16(half) : sc_from_bf16(half);
+}
+
+/* op(X) as floats, [lines, k]: a line is what one element of the product sums over. */
+static float *unfold(const void *x, int type, size_t lines, size_t k, size_t line_step,
+                     size_t k_step) {
+    float *all = malloc(lines * k * sizeof *all);
+    for (size_t line = 0; all && line < lines; line++)
+        for (size_t i = 0; i < k; i++)
+            all[line * k + i] = element(x, type, line * line_step + i * k_step);
+    return all;
+}
+
+static void multiply(void *args) {
+    const product *p = args;
+    float *a = unfold(p->a, p->type, p->m, p->k, p->transposed_a ? p->lda : 1,
+                      p->transposed_a ? 1 : p->lda);
+    float *b = unfold(p->b, p->type, p->n, p->k, p->transposed_b ? 1 : p->ldb,
+                      p->transposed_b ? p->ldb : 1);
+    if (!a || !b)
+        abort();
+    for (size_t j = 0; j < p->n; j++)
+        for (size_t i = 0; i < p->m; i++) {
+            float sum = 0;
+            for (size_t l = 0; l < p->k; l++)
+                sum += a[i * p->k + l] * b[j * p->k + l];
+            sum *= p->alpha;
+            if (p->beta != 0.0f) /* what is not added may be NaN */
+                sum += p->beta * p->c[j * p->ldc + i];
+            p->d[j * p->ldd + i] = sum;
+        }
+    if (p->workspace_bytes)
+        memset(p->workspace, 0xff, p->workspace_bytes); /* it is nobody else's */
+    free(a);
+    free(b);
+}
+
+static sc_standin_range range_of(const void *at, const layout *l, int writes) {
+    const size_t bytes = element_bytes(l->type);
+    return (sc_standin_range){ (uintptr_t)at, l->rows * bytes, (size_t)l->leading * bytes,
+                               l->columns, writes };
+}
+
+static int is_ours(const sc_standin_range *ranges, int count) {
+    for (int i = 0; i < count; i++)
+        if (!ranges[i].at || ranges[i].at % ALIGN || !sc_standin_holds(&ranges[i]))
+            return 0;
+    return 1;
+}
+
+/* The algorithm is of the same product. */
+static int is_known(const algorithm *algo, const product *p, size_t workspace_bytes) {
+    return algo->data[0] == MARK && algo->data[1] <= workspace_bytes && algo->data[2] == p->m &&
+           algo->data[3] == p->n && algo->data[4] == p->k && algo->data[5] == (uint64_t)p->type;
+}
+
+FUNCTION(Matmul, handle *h, description *desc, const void *alpha, const void *a, layout *la,
+         const void *b, layout *lb, const void *beta, const void *c, layout *lc, void *d,
+         layout *ld, const algorithm *algo, void *workspace, size_t workspace_bytes,
+         CUstream stream) {
+    product p = { .a = a, .b = b, .c = c, .d = d };
+    if (sc_standin_count())
+        return STATUS_EXECUTION_FAILED;
+    if (!h || h->mark != MARK || !alpha || !beta)
+        return STATUS_INVALID_VALUE;
+    const status s = check(&p, desc, la, lb, lc, ld);
+    if (s)
+        return s;
+    if (algo && !is_known(algo, &p, workspace_bytes))
+        return STATUS_INVALID_VALUE;
+    memcpy(&p.alpha, alpha, sizeof p.alpha);
+    memcpy(&p.beta, beta, sizeof p.beta);
+    p.workspace = workspace;
+    p.workspace_bytes = algo ? (size_t)algo->data[1] : 0;
+    sc_standin_range ranges[5] = { range_of(d, ld, 1), range_of(a, la, 0), range_of(b, lb, 0) };
+    int count = 3;
+    if (p.beta != 0.0f)
+        ranges[count++] = range_of(c, lc, 0);
+    if (p.workspace_bytes)
+        ranges[count++] =
+            (sc_standin_range){ (uintptr_t)workspace, p.workspace_bytes, p.workspace_bytes, 1, 1 };
+    if (!is_ours(ranges, count))
+        return STATUS_INVALID_VALUE;
+    return sc_standin_enqueue(stream, multiply, &p, sizeof p, ranges, count, "cublasLtMatmul")
+               ? STATUS_EXECUTION_FAILED
+               : STATUS_SUCCESS;
 }
