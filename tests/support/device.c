@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cast.h"
 #include "kernels.h"
@@ -23,7 +24,33 @@ static void (*reset)(const sc_standin_settings *);
 static void (*set_seed)(unsigned long long);
 static void (*read_log)(sc_standin_log *);
 
-bool device_available(void) { return kernels_available("tests of CUDA castings"); }
+static pid_t runner; /* the process that made the suites: the tests may be its children */
+
+bool device_available(void) {
+    runner = getpid();
+    return kernels_available("tests of CUDA castings");
+}
+
+/* A casting that another test of this run has made is not made again. */
+static bool is_made(const char *folder) {
+    char path[256], text[32] = "", wanted[32];
+    snprintf(path, sizeof path, "%s/.made", folder);
+    snprintf(wanted, sizeof wanted, "%ld", (long)runner);
+    FILE *f = fopen(path, "r");
+    if (f) {
+        if (!fgets(text, sizeof text, f))
+            *text = 0;
+        fclose(f);
+    }
+    return !strcmp(text, wanted);
+}
+
+static void mark_made(const char *folder) {
+    char path[256], text[32];
+    snprintf(path, sizeof path, "%s/.made", folder);
+    snprintf(text, sizeof text, "%ld", (long)runner);
+    cast_write(path, text, strlen(text));
+}
 
 /* The runtime finds both by their names once they are there. */
 static void load_driver(void) {
@@ -43,16 +70,9 @@ static void load_driver(void) {
     }
 }
 
-const device_casting *device_cast(const char *name, const char *model, const char *options) {
-    char folder[128], path[256];
-    for (int i = 0; i < count; i++)
-        if (!strcmp(made[i].name, name))
-            return &made[i].casting;
-    ck_assert_int_lt(count, CASTINGS);
-    device_casting *c = &made[count].casting;
-    snprintf(folder, sizeof folder, "build/test-castings/cuda-%s", name);
-    snprintf(c->kernels, sizeof c->kernels, "%s/kernels.so", folder);
-    snprintf(c->weights, sizeof c->weights, "%s/cast.weights", folder);
+static void build(const char *folder, const device_casting *c, const char *model,
+                  const char *options) {
+    char path[256];
     ck_assert_int_eq(run(NULL, NULL,
                          "rm -rf %s && $SLIPCAST export %s -o %s --name cast --quiet --target cuda "
                          "--emit-only --arch generic,sm_80,sm_90 %s",
@@ -69,6 +89,22 @@ const device_casting *device_cast(const char *name, const char *model, const cha
     ck_assert_int_eq(run(NULL, NULL, "make -C %s -j4 %s libcast.so", folder, cast_make_flags), 0);
     snprintf(path, sizeof path, "%s/cast_cuda.cu", folder);
     kernels_build(c->kernels, path, "-Wno-enum-compare");
+}
+
+const device_casting *device_cast(const char *name, const char *model, const char *options) {
+    char folder[128], path[256];
+    for (int i = 0; i < count; i++)
+        if (!strcmp(made[i].name, name))
+            return &made[i].casting;
+    ck_assert_int_lt(count, CASTINGS);
+    device_casting *c = &made[count].casting;
+    snprintf(folder, sizeof folder, "build/test-castings/cuda-%s", name);
+    snprintf(c->kernels, sizeof c->kernels, "%s/kernels.so", folder);
+    snprintf(c->weights, sizeof c->weights, "%s/cast.weights", folder);
+    if (!is_made(folder)) {
+        build(folder, c, model, options);
+        mark_made(folder);
+    }
     snprintf(path, sizeof path, "%s/libcast.so", folder);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(library != NULL, "%s", dlerror());
