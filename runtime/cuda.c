@@ -200,10 +200,6 @@ void sc_cuda_close(sc_cuda *cuda) {
     if (!cuda)
         return;
     if (cuda->context && !sc_cuda_enter(cuda, NULL)) {
-        if (cuda->compute)
-            cuda->api.StreamSynchronize(cuda->compute);
-        if (cuda->copies)
-            cuda->api.StreamSynchronize(cuda->copies);
         sc_cuda_free_host(cuda, cuda->bounce);
         if (cuda->compute)
             cuda->api.StreamDestroy(cuda->compute);
@@ -242,7 +238,16 @@ int sc_cuda_alloc(sc_cuda *cuda, unsigned char **device, size_t bytes, sc_error 
     return SC_OK;
 }
 
+/* What a call that failed has left under way must not outlive what it uses. */
+static void wait_for_all(sc_cuda *cuda) {
+    if (cuda->compute)
+        cuda->api.StreamSynchronize(cuda->compute);
+    if (cuda->copies)
+        cuda->api.StreamSynchronize(cuda->copies);
+}
+
 void sc_cuda_free(sc_cuda *cuda, unsigned char *device) {
+    wait_for_all(cuda);
     if (device)
         cuda->api.MemFree(address(device));
 }
@@ -256,6 +261,7 @@ int sc_cuda_alloc_host(sc_cuda *cuda, unsigned char **host, size_t bytes, sc_err
 }
 
 void sc_cuda_free_host(sc_cuda *cuda, unsigned char *host) {
+    wait_for_all(cuda);
     if (host)
         cuda->api.MemFreeHost(host);
 }
