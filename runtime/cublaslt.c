@@ -200,6 +200,8 @@ void sc_products_run(sc_products *p, sc_cuda *on, float *y, int64_t y_stride, co
         .out = out, .depth = depth, .x_stride = x_stride, .y_stride = y_stride, .rows = rows
     };
     const algorithm *algo = NULL;
+    if (*on->failed)
+        return;
     status s = shape(p, p->w, (uint64_t)depth, (uint64_t)out, depth);
     if (!s)
         s = shape(p, p->x, (uint64_t)depth, (uint64_t)rows, x_stride);

@@ -282,7 +282,7 @@ int sc_cuda_function(sc_cuda *cuda, CUfunction *function, const char *name, sc_e
 }
 
 void sc_cuda_copy(sc_cuda *cuda, CUstream stream, void *to, const void *from, size_t bytes) {
-    if (bytes)
+    if (bytes && !*cuda->failed)
         SC_CUDA(cuda, MemcpyAsync, address(to), address(from), bytes, stream);
 }
 
@@ -292,7 +292,7 @@ void sc_cuda_copy_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step,
         sc_cuda_copy(cuda, stream, to, from, bytes * runs);
         return;
     }
-    if (!bytes || !runs)
+    if (!bytes || !runs || *cuda->failed)
         return;
     const sc_copy_2d copy = { .srcMemoryType = MEMORYTYPE_UNIFIED,
                               .srcDevice = address(from),
@@ -380,7 +380,9 @@ void sc_cuda_launch(sc_cuda *cuda, CUstream stream, CUfunction function, unsigne
     size_t bytes = count * sizeof *words;
     void *extra[] = { (void *)POINTER, (void *)(uintptr_t)words, (void *)SIZE, &bytes,
                       (void *)END };
-    SC_CUDA(cuda, LaunchKernel, function, grid_x, grid_y, 1, block, 1, 1, 0, stream, NULL, extra);
+    if (!*cuda->failed)
+        SC_CUDA(cuda, LaunchKernel, function, grid_x, grid_y, 1, block, 1, 1, 0, stream, NULL,
+                extra);
 }
 
 int sc_cuda_finish(sc_cuda *cuda, CUstream stream, sc_error *err) {

@@ -150,8 +150,8 @@ void sc_cuda_free_event(sc_cuda *cuda, CUevent event); /* NULL is allowed */
 int sc_cuda_function(sc_cuda *cuda, CUfunction *function, const char *name, sc_error *err);
 
 /*
- * Work on a stream. The first failure sticks in cuda->failed and stops nothing; sc_cuda_finish
- * reports it. Addresses are the device's or pinned memory's.
+ * Work on a stream. The first failure sticks in cuda->failed, and no copy or launch follows it;
+ * sc_cuda_finish reports it. Addresses are the device's or pinned memory's.
  */
 void sc_cuda_note(sc_cuda *cuda, CUresult result, const char *call);
 /* The same for a library's status. */

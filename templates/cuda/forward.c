@@ -6,7 +6,7 @@ static size_t step_bytes(const pass *p) {
 
 static void all_layers(const pass *p) {
     {{name}}_device *d = p->d;
-    SC_CUDA(p->cuda, MemcpyAsync, word(at(p, STEP_AT)), word(d->step), step_bytes(p), p->cuda->compute);
+    sc_cuda_copy(p->cuda, p->cuda->compute, at(p, STEP_AT), d->step, step_bytes(p));
 {{#offloading}}
     {{name}}_cache_fork(p->cache);
 {{/offloading}}
