@@ -417,6 +417,10 @@ START_TEST(a_call_that_fails_is_one_error_and_leaves_nothing) {
     for (long n = 1; n <= calls; n += 1 + n / FAILURE_STEP) {
         device_begin(c, &(sc_standin_settings){ .seed = 3, .fail = n });
         const outcome o = whole_generation(c);
+        if (same(&o, &good)) {
+            device_assert_clean("a call that is not missed");
+            continue;
+        }
         ck_assert_msg(o.rc == SC_EENV, "call %ld of %ld failed, and the outcome is %d: %s", n,
                       calls, o.rc, o.err.message);
         ck_assert_msg(!strncmp(o.err.message, "cuda:0: ", 8), "%s", o.err.message);
