@@ -10,6 +10,7 @@
 
 #include "../codegen/json.h"
 #include "../codegen/safetensors.h"
+#include "support/cast.h"
 #include "support/device.h"
 #include "support/run.h"
 
@@ -431,6 +432,10 @@ END_TEST
 
 Suite *cuda_suite(void) {
     Suite *suite = suite_create("cuda");
+    if (*cast_sanitize) { /* minutes of compilers and fibers: without sanitizers alone */
+        printf("cuda: left out under sanitizers\n");
+        return suite;
+    }
     if (!device_available())
         return suite;
     TCase *goldens = tcase_create("goldens"), *orders = tcase_create("orders");
