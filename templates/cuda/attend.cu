@@ -102,7 +102,7 @@ static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_s
             const int q = item / quarter, d = item % quarter * 4;
             const float *sums = t->sums + (base + q) * SHAPE{{shape}}_V_DIM;
             float sum[4] = { 0, 0, 0, 0 };
-#pragma unroll 8
+#pragma unroll 2
             for (int i = 0; i < t->used; i++) {
                 float v[4];
                 four_floats(v, sums + i * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM, d, SHAPE{{shape}}_V_DIM);

@@ -22,6 +22,7 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
         const kv *key = keys + (long long)attend{{id}}_slot(t, first + (int)least(thread, here - 1)) * SHAPE{{shape}}_DIM;
         for (int q = 0; q < queries; q += 4) {
             float score[4] = { 0, 0, 0, 0 };
+#pragma unroll 1
             for (int d = 0; d < SHAPE{{shape}}_DIM; d += 4) {
                 float k[4];
                 four_of(k, key, d, SHAPE{{shape}}_DIM);
@@ -64,6 +65,7 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
             if (q >= queries)
                 continue;
             sum[i] *= shrink[q];
+#pragma unroll 4
             for (int j = 0; j < here; j++)
                 sum[i] = fmaf(weight_of[q * ATTEND_THREADS + j],
                               values[(long long)attend{{id}}_slot(t, first + j) * SHAPE{{shape}}_V_DIM + d], sum[i]);

@@ -1,5 +1,6 @@
 {{! prelude.cu - what device code stands on; tests/cuda/host.h has the same for the host. }}
 #ifndef SLIPCAST_HOST_KERNELS
+#pragma nv_diag_suppress 177 /* what a casting's dtypes do not need */
 #define DEVICE_TABLE __device__ static const
 #define SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define SHARED_OF(type) type *
