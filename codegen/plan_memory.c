@@ -39,7 +39,10 @@ int sc_memory_read(uint64_t *bytes, const char *option, const char *text, sc_err
 
 uint64_t sc_memory_needed(const sc_plan *plan) {
     uint64_t sum = plan->arena_bytes;
-    const uint64_t more[] = { plan->cache_scratch_bytes, plan->scratch_bytes, plan->weights_bytes };
+    const bool device = plan->options.cuda; /* its own rows of weights, its own scratch */
+    const uint64_t more[] = { plan->cache_scratch_bytes,
+                              device ? plan->device.scratch_bytes : plan->scratch_bytes,
+                              device ? plan->device.weights_bytes : plan->weights_bytes };
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (__builtin_add_overflow(sum, more[i], &sum))
             return UINT64_MAX;
@@ -147,16 +150,16 @@ int sc_memory_longest(sc_memory_fit *fit, const sc_plan *plan, int64_t batch_siz
 
 int sc_memory_widest(sc_memory_fit *fit, const sc_plan *plan, uint64_t bytes, sc_error *err) {
     /* Up to here the tokens of one pass are shared out among the rows, rounded down, so a row more
-     * can need less: each is tried. From here on it can not. */
-    enum { EVEN = 16 };
+     * can need less: each is tried. From here on it can not. A device shares blocks out too. */
+    const int64_t even = plan->options.cuda ? 512 : 16;
     search s = { .plan = plan, .options = plan->options, .memory = bytes };
     s.number = &s.options.batch_size;
     sc_memory_fit found = { 0 };
     bool yes;
-    int rc = fits(&yes, &s, EVEN, &found, err);
+    int rc = fits(&yes, &s, even, &found, err);
     if (!rc && yes)
-        rc = look(&s, EVEN, SC_WIDEST_BATCH, SC_LIMIT_PLAN, &found, err);
-    for (int64_t rows = EVEN - 1; !rc && !yes && rows; rows--)
+        rc = look(&s, even, SC_WIDEST_BATCH, SC_LIMIT_PLAN, &found, err);
+    for (int64_t rows = even - 1; !rc && !yes && rows; rows--)
         rc = fits(&yes, &s, rows, &found, err);
     if (!rc && !yes)
         rc = say_least(&s, 1, &found, err);
@@ -212,7 +215,7 @@ void sc_memory_print(FILE *out, const sc_plan *plan, const sc_memory *memory) {
         fprintf(out, ", keys and values %s", sc_dtype_name(o->kv_dtype));
     if (plan->graph)
         fprintf(out, ": weights (%s), model scratch, cache\n",
-                sc_bytes_text(weights, plan->weights_bytes));
+                sc_bytes_text(weights, o->cuda ? plan->device.weights_bytes : plan->weights_bytes));
     else
         fprintf(out, ": the cache alone, no weights\n");
     print_head(out, "largest max_cache_len", o->offloading);

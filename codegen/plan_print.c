@@ -137,6 +137,17 @@ static void print_total(FILE *out, const char *what, unsigned long long bytes) {
     fprintf(out, "%-16s %15llu  %s\n", what, bytes, sc_bytes_text(text, bytes));
 }
 
+/* What a device holds beside the arena and the cache's scratch. */
+static void print_device(FILE *out, const sc_plan *plan) {
+    const sc_device_plan *d = &plan->device;
+    print_total(out, "device weights", d->weights_bytes);
+    if (plan->options.offload_weights) {
+        print_total(out, "  of it slots", d->weight_slot[0].bytes + d->weight_slot[1].bytes);
+        print_total(out, "pinned weights", d->host_weights_bytes);
+    }
+    print_total(out, "device scratch", d->scratch_bytes);
+}
+
 void sc_plan_print(FILE *out, const sc_plan *plan) {
     const sc_plan_options *o = &plan->options;
     fprintf(out, "%s: %s, max_cache_len %lld, batch_size %lld, %s", o->name,
@@ -146,7 +157,10 @@ void sc_plan_print(FILE *out, const sc_plan *plan) {
         fprintf(out, ", keys and values %s", sc_dtype_name(o->kv_dtype));
     if (o->rewind)
         fprintf(out, ", rewind %lld", (long long)o->rewind);
-    fprintf(out, plan->graph ? ", %s\n\n" : ", the cache alone\n\n", o->arch->name);
+    fprintf(out, plan->graph ? ", %s" : ", the cache alone", o->arch->name);
+    for (int i = 0; i < o->sms; i++)
+        fprintf(out, ", sm_%d", o->sm[i]);
+    fprintf(out, "\n\n");
     fprintf(out, "layer  %-18s %-16s %-24s %12s %14s\n", "layer_type", "buffer", "shape", "bytes",
             "offset");
     for (int i = 0; i < plan->layers; i++)
@@ -168,6 +182,8 @@ void sc_plan_print(FILE *out, const sc_plan *plan) {
     print_total(out, "model scratch", plan->scratch_bytes);
     print_total(out, "  and per thread", plan->thread_scratch_bytes);
     print_total(out, "weights", plan->weights_bytes);
+    if (o->cuda)
+        print_device(out, plan);
 }
 
 static void json_state(FILE *out, const char *before, const char *name, int index,
@@ -291,6 +307,22 @@ static void json_text(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+/* Of a cache alone a device holds nothing more than the arena and the cache's scratch. */
+static void json_device(FILE *out, const sc_plan *plan) {
+    const sc_device_plan *d = &plan->device;
+    fprintf(out, ",\n  \"device\": {\"sm\": [");
+    for (int i = 0; i < plan->options.sms; i++)
+        fprintf(out, "%s%d", i ? ", " : "", plan->options.sm[i]);
+    fprintf(out, "]");
+    if (plan->graph)
+        fprintf(out,
+                ", \"weights_bytes\": %zu, \"weight_slot_bytes\": %zu, \"pinned_weights_bytes\": "
+                "%zu, \"scratch_bytes\": %zu",
+                d->weights_bytes, d->weight_slot[0].bytes + d->weight_slot[1].bytes,
+                d->host_weights_bytes, d->scratch_bytes);
+    fprintf(out, "}");
+}
+
 void sc_plan_print_json_keys(FILE *out, const sc_plan *plan) {
     const sc_plan_options *o = &plan->options;
     fprintf(out, "{\n  \"name\": \"%s\",\n  \"model_type\": ", o->name);
@@ -319,6 +351,8 @@ void sc_plan_print_json_keys(FILE *out, const sc_plan *plan) {
                 "  \"weights_bytes\": %llu",
                 plan->scratch_bytes, plan->thread_scratch_bytes,
                 (unsigned long long)plan->weights_bytes);
+    if (o->cuda)
+        json_device(out, plan);
 }
 
 void sc_plan_print_json(FILE *out, const sc_plan *plan) {

@@ -251,6 +251,27 @@ START_TEST(the_table_is_c_and_holds_what_nvrtc_made) {
 }
 END_TEST
 
+START_TEST(a_plan_says_what_a_device_holds) {
+    char *text = output_of("$SLIPCAST plan " TINY " --target cuda --arch generic,sm_100,sm_86 "
+                           "--offload-weights 1 | grep -E 'sm_|device w|pinned|slots'");
+    ck_assert_str_eq(text, "llama: llama, max_cache_len 128, batch_size 1, float32, generic, "
+                           "sm_86, sm_100\n"
+                           "device weights            288512  281.7 KiB\n"
+                           "  of it slots             148480  145 KiB\n"
+                           "pinned weights             74240  72.5 KiB\n");
+    free(text);
+    sh("$SLIPCAST plan " TINY " --target cuda --json >$H/plan && grep -q '\"device\": {\"sm\": "
+       "\\[80, 90\\], \"weights_bytes\": 214272, \"weight_slot_bytes\": 0, "
+       "\"pinned_weights_bytes\": 0, \"scratch_bytes\": [0-9]' $H/plan");
+    sh("$SLIPCAST plan " TINY " --json >$H/plan && ! grep -q 'sm_' $H/plan");
+    /* --memory counts the device's own weights and scratch: what one row needs is just enough. */
+    sh("P='$SLIPCAST plan " TINY " --target cuda --batch-size 1 --memory'; "
+       "bytes=$(eval $P 1TiB | awk '/max_position/ { print $3 }') && "
+       "eval $P $bytes | grep -q ' 128  *'$bytes && "
+       "! eval $P $((bytes - 1)) | grep -q max_position");
+}
+END_TEST
+
 /* ---- the same bytes ---- */
 
 START_TEST(exports_do_not_depend_on_where_when_and_by_whom) {
@@ -440,6 +461,7 @@ Suite *cuda_export_suite(void) {
                         COUNT(targets));
     tcase_add_test(tests, a_casting_for_devices_has_these_files_more);
     tcase_add_test(tests, a_cache_alone_has_what_its_kernels_need);
+    tcase_add_test(tests, a_plan_says_what_a_device_holds);
     tcase_add_test(tests, the_table_is_c_and_holds_what_nvrtc_made);
     tcase_add_test(tests, exports_do_not_depend_on_where_when_and_by_whom);
     tcase_add_test(tests, verify_exports_again_with_the_same_options);

@@ -183,6 +183,41 @@ START_TEST(the_first_name_that_nobody_used_is_told) {
 }
 END_TEST
 
+/* For each line of the text its line in the source. */
+static const struct {
+    const char *source;
+    int lines[6];
+} origin_table[] = {
+    { "a\nb\nc\n", { 1, 2, 3 } },
+    { "{{! why }}\na\n{{#off}}\nb\n{{/off}}\nc\n", { 2, 6 } },
+    { "{{#rows}}\nint {{id}};\n{{/rows}}\nend\n", { 2, 2, 4 } },
+    { "{{#rows}}\n{{id}};\n\n{{/rows}}\n{{name}}\n", { 2, 3, 2, 3, 5 } }, /* values first */
+    { "{{lines}}\nend\n", { 1, 1, 2 } }, /* a value with a line end */
+    { "{{! one\n two }}\na {{#on}}\nb {{/on}}\nc\n", { 3, 4, 5 } },
+    { "{{nothing}}{{#on}}\n{{/on}}\nb\n", { 1, 3 } }, /* an empty value */
+};
+
+START_TEST(a_line_of_the_text_knows_where_it_comes_from) {
+    sc_template_map map = { 0 };
+    char *text = NULL;
+    size_t bytes;
+    int line = 0;
+    sc_values_set(values, "lines", "x\ny");
+    sc_values_set(values, "nothing", "");
+    ck_assert_ptr_null(sc_template_origin(&line, &map, "", 1));
+    ck_assert_int_eq(
+        sc_template_render_text(&text, &bytes, &map, "t.c", origin_table[_i].source, values, NULL),
+        SC_OK);
+    for (int i = 0; i < 6 && origin_table[_i].lines[i]; i++) {
+        ck_assert_str_eq(sc_template_origin(&line, &map, text, i + 1), "t.c");
+        ck_assert_msg(line == origin_table[_i].lines[i], "line %d of\n%s comes from %d", i + 1,
+                      text, line);
+    }
+    free(map.piece);
+    free(text);
+}
+END_TEST
+
 START_TEST(the_program_carries_the_runtime) {
     const unsigned char *bytes = NULL;
     size_t size = 0;
@@ -225,6 +260,8 @@ Suite *template_suite(void) {
     tcase_add_loop_test(tcase, a_template_makes_this_text, 0, COUNT(made_table));
     tcase_add_loop_test(tcase, a_wrong_template_is_refused_with_this_message, 0,
                         COUNT(wrong_table));
+    tcase_add_loop_test(tcase, a_line_of_the_text_knows_where_it_comes_from, 0,
+                        COUNT(origin_table));
     tcase_add_loop_test(tcase, a_float_is_the_shortest_literal, 0, COUNT(float_table));
     tcase_add_loop_test(tcase, the_locale_does_not_reach_a_literal, 0, COUNT(float_table));
     tcase_add_test(tcase, a_name_is_a_value_or_a_list);
