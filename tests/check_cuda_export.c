@@ -167,11 +167,11 @@ static const struct {
     const char *options, *arch, *sm;
     const char *const table[4]; /* the first words of its lines */
 } targets[] = {
-    { "--arch generic", "generic", "[80, 90]", { TABLE(80, 0), TABLE(90, 0), TABLE(80, 1) } },
+    { "--arch generic", "generic", "[80,90]", { TABLE(80, 0), TABLE(90, 0), TABLE(80, 1) } },
     { "--arch sm_90,x86-64-v3", "x86-64-v3", "[90]", { TABLE(90, 0), TABLE(90, 1) } },
     { "--arch sm_120,generic,sm_86,sm_120",
       "generic",
-      "[86, 120]",
+      "[86,120]",
       { TABLE(86, 0), TABLE(120, 0), TABLE(86, 1) } },
     { "--arch generic,sm_100 --only cache", "generic", "[100]", { TABLE(100, 0), TABLE(100, 1) } },
 };
@@ -189,8 +189,7 @@ START_TEST(a_casting_has_code_for_each_architecture_in_order) {
     sh(sc_pool_printf(pool, "$E %s", targets[_i].options));
     cJSON *json = manifest(), *options = cJSON_GetObjectItem(json, "options");
     char *sm = cJSON_PrintUnformatted(cJSON_GetObjectItem(options, "sm"));
-    ck_assert_str_eq(sm,
-                     output_of(sc_pool_printf(pool, "printf '%s' | tr -d ' '", targets[_i].sm)));
+    ck_assert_str_eq(sm, targets[_i].sm);
     ck_assert_str_eq(sc_json_get(options, "arch")->valuestring, targets[_i].arch);
     ck_assert_str_eq(sc_json_get(options, "target")->valuestring, "cuda");
     ck_assert(cJSON_IsFalse(sc_json_get(options, "emit_only")));
