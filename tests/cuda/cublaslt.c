@@ -88,8 +88,8 @@ _Static_assert(sizeof(product) <= SC_STANDIN_ARGS, "a stream's operation takes i
     SC_STANDIN_EXPORT status cublasLt##name(__VA_ARGS__);                                          \
     status cublasLt##name(__VA_ARGS__)
 
-static status create(void **out, size_t bytes, const void *value) {
-    void *made = sc_standin_count() || !out ? NULL : malloc(bytes);
+static status create(const char *call, void **out, size_t bytes, const void *value) {
+    void *made = sc_standin_count(call) || !out ? NULL : malloc(bytes);
     if (!made)
         return out ? STATUS_ALLOC_FAILED : STATUS_INVALID_VALUE;
     memcpy(made, value, bytes);
@@ -102,14 +102,16 @@ static status destroy(void *made) {
     return made ? STATUS_SUCCESS : STATUS_INVALID_VALUE;
 }
 
-FUNCTION(Create, handle **out) { return create((void **)out, sizeof(handle), &(handle){ MARK }); }
+FUNCTION(Create, handle **out) {
+    return create(__func__, (void **)out, sizeof(handle), &(handle){ MARK });
+}
 
 FUNCTION(Destroy, handle *h) { return destroy(h); }
 
 FUNCTION(MatmulDescCreate, description **out, int compute, int scale) {
     if (compute != COMPUTE_32F || scale != F32)
         return STATUS_NOT_SUPPORTED;
-    return create((void **)out, sizeof(description),
+    return create(__func__, (void **)out, sizeof(description),
                   &(description){ compute, scale, { OP_N, OP_N } });
 }
 
@@ -117,7 +119,7 @@ FUNCTION(MatmulDescDestroy, description *desc) { return destroy(desc); }
 
 FUNCTION(MatmulDescSetAttribute, description *desc, int which, const void *value, size_t bytes) {
     int operation;
-    if (sc_standin_count())
+    if (sc_standin_count(__func__))
         return STATUS_INTERNAL_ERROR;
     if (!desc || !value || bytes != sizeof operation)
         return STATUS_INVALID_VALUE;
@@ -134,13 +136,14 @@ FUNCTION(MatrixLayoutCreate, layout **out, int type, uint64_t rows, uint64_t col
          int64_t leading) {
     if (type != F32 && type != F16 && type != BF16)
         return STATUS_NOT_SUPPORTED;
-    return create((void **)out, sizeof(layout), &(layout){ type, rows, columns, leading });
+    return create(__func__, (void **)out, sizeof(layout),
+                  &(layout){ type, rows, columns, leading });
 }
 
 FUNCTION(MatrixLayoutDestroy, layout *l) { return destroy(l); }
 
 FUNCTION(MatrixLayoutSetAttribute, layout *l, int which, const void *value, size_t bytes) {
-    if (sc_standin_count())
+    if (sc_standin_count(__func__))
         return STATUS_INTERNAL_ERROR;
     if (!l || !value || bytes != 8)
         return STATUS_INVALID_VALUE;
@@ -160,13 +163,13 @@ FUNCTION(MatrixLayoutSetAttribute, layout *l, int which, const void *value, size
 }
 
 FUNCTION(MatmulPreferenceCreate, preference **out) {
-    return create((void **)out, sizeof(preference), &(preference){ 0 });
+    return create(__func__, (void **)out, sizeof(preference), &(preference){ 0 });
 }
 
 FUNCTION(MatmulPreferenceDestroy, preference *p) { return destroy(p); }
 
 FUNCTION(MatmulPreferenceSetAttribute, preference *p, int which, const void *value, size_t bytes) {
-    if (sc_standin_count())
+    if (sc_standin_count(__func__))
         return STATUS_INTERNAL_ERROR;
     if (!p || !value || bytes != sizeof p->workspace_bytes)
         return STATUS_INVALID_VALUE;
@@ -213,7 +216,7 @@ static status check(product *p, const description *desc, const layout *a, const 
 FUNCTION(MatmulAlgoGetHeuristic, handle *h, description *desc, layout *a, layout *b, layout *c,
          layout *d, preference *wish, int asked, heuristic *results, int *found) {
     product p = { 0 };
-    if (sc_standin_count())
+    if (sc_standin_count(__func__))
         return STATUS_INTERNAL_ERROR;
     if (!h || h->mark != MARK || !wish || asked < 1 || !results || !found)
         return STATUS_INVALID_VALUE;
@@ -295,7 +298,7 @@ FUNCTION(Matmul, handle *h, description *desc, const void *alpha, const void *a,
          layout *ld, const algorithm *algo, void *workspace, size_t workspace_bytes,
          CUstream stream) {
     product p = { .a = a, .b = b, .c = c, .d = d };
-    if (sc_standin_count())
+    if (sc_standin_count(__func__))
         return STATUS_EXECUTION_FAILED;
     if (!h || h->mark != MARK || !alpha || !beta)
         return STATUS_INVALID_VALUE;

@@ -18,7 +18,7 @@ context *driver_context(void) {
 }
 
 CUresult cuInit(unsigned flags) {
-    CUresult result = driver_enter(COUNTED);
+    CUresult result = driver_enter(__func__, COUNTED);
     if (!result)
         result = flags                     ? CUDA_ERROR_INVALID_VALUE
                  : driver.settings.devices ? CUDA_SUCCESS
@@ -29,7 +29,7 @@ CUresult cuInit(unsigned flags) {
 }
 
 CUresult cuDriverGetVersion(int *version) {
-    CUresult result = driver_enter(COUNTED);
+    CUresult result = driver_enter(__func__, COUNTED);
     if (!result && !version)
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result)
@@ -38,8 +38,8 @@ CUresult cuDriverGetVersion(int *version) {
 }
 
 /* Of a call that needs cuInit, a device and somewhere to write. */
-static CUresult enter_device(CUdevice device, const void *out, unsigned flags) {
-    const CUresult result = driver_enter(flags);
+static CUresult enter_device(const char *call, CUdevice device, const void *out, unsigned flags) {
+    const CUresult result = driver_enter(call, flags);
     if (result)
         return result;
     if (!driver.initialised)
@@ -50,21 +50,21 @@ static CUresult enter_device(CUdevice device, const void *out, unsigned flags) {
 }
 
 CUresult cuDeviceGetCount(int *count) {
-    const CUresult result = enter_device(0, count, COUNTED);
+    const CUresult result = enter_device(__func__, 0, count, COUNTED);
     if (!result)
         *count = driver.settings.devices;
     return driver_leave(result);
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
-    const CUresult result = enter_device(ordinal, device, COUNTED);
+    const CUresult result = enter_device(__func__, ordinal, device, COUNTED);
     if (!result)
         *device = ordinal;
     return driver_leave(result);
 }
 
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
-    CUresult result = enter_device(device, name, COUNTED);
+    CUresult result = enter_device(__func__, device, name, COUNTED);
     if (!result && bytes <= 0)
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result)
@@ -73,7 +73,7 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 }
 
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
-    CUresult result = enter_device(device, value, COUNTED);
+    CUresult result = enter_device(__func__, device, value, COUNTED);
     if (result)
         return driver_leave(result);
     switch (attribute) {
@@ -102,7 +102,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
-    const CUresult result = enter_device(device, out, COUNTED);
+    const CUresult result = enter_device(__func__, device, out, COUNTED);
     if (!result) {
         context *c = &driver.contexts[device];
         c->device = device;
@@ -115,7 +115,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 /* The last release waits for all work, and ends what was raised; what is still live stays counted,
  * as the leak that it is. */
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-    CUresult result = enter_device(device, &stack, 0);
+    CUresult result = enter_device(__func__, device, &stack, 0);
     if (!result && !driver.contexts[device].retained)
         result = CUDA_ERROR_INVALID_CONTEXT;
     if (!result && !--driver.contexts[device].retained) {
@@ -133,7 +133,7 @@ static bool is_context(const context *c) {
 }
 
 CUresult cuCtxPushCurrent(CUcontext pushed) {
-    CUresult result = driver_enter(COUNTED);
+    CUresult result = driver_enter(__func__, COUNTED);
     if (stack.round != driver.round)
         stack.depth = 0;
     stack.round = driver.round;
@@ -147,7 +147,7 @@ CUresult cuCtxPushCurrent(CUcontext pushed) {
 }
 
 CUresult cuCtxPopCurrent(CUcontext *popped) {
-    CUresult result = driver_enter(0);
+    CUresult result = driver_enter(__func__, 0);
     context *current = driver_context();
     if (!result && !current)
         result = CUDA_ERROR_INVALID_CONTEXT;

@@ -78,6 +78,7 @@ typedef struct {
     bool set_up, initialised;
     bool broken; /* a report was made */
     bool raised; /* and a call has returned it: all do from now on */
+    bool lost;   /* the call that was to fail is one that ORDERS */
     uint64_t round, random, next_id;
     context contexts[DEVICES_MAX];
     vector_clock host;           /* what the host has waited for */
@@ -91,11 +92,12 @@ enum {
     CONTEXT = 2,   /* wants a current context */
     ALLOCATES = 4, /* fails with CUDA_ERROR_OUT_OF_MEMORY, and is not for a capture */
     WORK = 8,      /* returns what was raised */
-    OUTSIDE = 16   /* is not for a capture */
+    OUTSIDE = 16,  /* is not for a capture */
+    ORDERS = 32    /* what comes after it may rely on it for an order */
 };
 
-/* Locks, always. The result is what the call returns, when it is not 0. */
-CUresult driver_enter(unsigned flags);
+/* Locks, always. The result is what the call returns, when it is not 0. call: its name. */
+CUresult driver_enter(const char *call, unsigned flags);
 CUresult driver_leave(CUresult result); /* unlocks; returns result */
 context *driver_context(void);          /* the current one; NULL: none */
 /* For calls that waited: the error that reports raise. */

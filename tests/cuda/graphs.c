@@ -185,7 +185,7 @@ CUresult capture_wait(CUstream s, CUevent e) {
 /* --- begin and end --- */
 
 CUresult cuStreamBeginCapture(CUstream s, int mode) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result)
         result = object_check(s, STREAM);
     if (!result && (mode < GLOBAL || mode > RELAXED))
@@ -246,7 +246,7 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
 
 /* The capture ends with a failure too, as it does when the driver fails. */
 CUresult cuStreamEndCapture(CUstream s, CUgraph *graph) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     const CUresult checked = object_check(s, STREAM);
     if (result && !checked && s->capture && s->capture->origin == s)
         end(s->capture);
@@ -258,7 +258,7 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *graph) {
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
-    CUresult result = driver_enter(CONTEXT);
+    CUresult result = driver_enter(__func__, CONTEXT);
     if (!result)
         result = object_check(graph, GRAPH);
     if (!result)
@@ -274,7 +274,7 @@ static void drop_exec(object *self) {
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result)
         result = out && !flags ? object_check(graph, GRAPH) : CUDA_ERROR_INVALID_VALUE;
     CUgraphExec exec = result ? NULL : object_create(EXEC, sizeof *exec, drop_exec);
@@ -295,7 +295,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned l
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
-    CUresult result = driver_enter(CONTEXT);
+    CUresult result = driver_enter(__func__, CONTEXT);
     if (!result)
         result = object_check(exec, EXEC);
     if (!result)
@@ -335,7 +335,7 @@ static void launch(CUgraphExec exec, CUstream s) {
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream s) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result)
         result = object_check(exec, EXEC);
     if (!result)

@@ -113,7 +113,7 @@ static CUresult allocate(void **at, size_t bytes, int type) {
 static size_t units(size_t bytes) { return (bytes + 511) / 512 * 512; }
 
 CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | ALLOCATES | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | ALLOCATES | WORK);
     context *current = driver_context();
     void *at = NULL;
     if (!result && (!out || !bytes))
@@ -135,7 +135,7 @@ CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes) {
 }
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | ALLOCATES | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | ALLOCATES | WORK);
     if (!result && (!out || !bytes || flags > 7))
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result)
@@ -146,7 +146,7 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 }
 
 CUresult cuMemGetInfo(size_t *left, size_t *all) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result && (!left || !all))
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result) {
@@ -207,14 +207,14 @@ static CUresult release(CUdeviceptr at, int type, const char *call) {
 }
 
 CUresult cuMemFree(CUdeviceptr at) {
-    CUresult result = driver_enter(CONTEXT | OUTSIDE);
+    CUresult result = driver_enter(__func__, CONTEXT | OUTSIDE);
     if (!result)
         result = release(at, TYPE_DEVICE, "cuMemFree");
     return driver_leave(result);
 }
 
 CUresult cuMemFreeHost(void *at) {
-    CUresult result = driver_enter(CONTEXT | OUTSIDE);
+    CUresult result = driver_enter(__func__, CONTEXT | OUTSIDE);
     if (!result)
         result = release((uintptr_t)at, TYPE_HOST, "cuMemFreeHost");
     return driver_leave(result);
@@ -236,7 +236,7 @@ void memory_reset(void) {
 
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr at) {
     enum { MEMORY_TYPE = 2 };
-    CUresult result = driver_enter(CONTEXT);
+    CUresult result = driver_enter(__func__, CONTEXT);
     const allocation *a = result ? NULL : find(at);
     if (!result && (!value || attribute != MEMORY_TYPE || !a))
         result = CUDA_ERROR_INVALID_VALUE;
@@ -254,7 +254,7 @@ bool memory_holds(const sc_standin_range *r) {
 }
 
 int sc_standin_holds(const sc_standin_range *range) {
-    driver_enter(0);
+    driver_enter(__func__, 0);
     const int holds = memory_holds(range);
     driver_leave(0);
     return holds;

@@ -90,7 +90,7 @@ static CUresult load(CUmodule m) {
 }
 
 CUresult cuModuleLoadData(CUmodule *out, const void *image) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | OUTSIDE | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | OUTSIDE | WORK);
     if (!result)
         result = !out              ? CUDA_ERROR_INVALID_VALUE
                  : is_image(image) ? CUDA_SUCCESS
@@ -106,7 +106,7 @@ CUresult cuModuleLoadData(CUmodule *out, const void *image) {
 }
 
 CUresult cuModuleUnload(CUmodule m) {
-    CUresult result = driver_enter(CONTEXT | OUTSIDE);
+    CUresult result = driver_enter(__func__, CONTEXT | OUTSIDE);
     if (!result)
         result = object_check(m, MODULE);
     if (!result) {
@@ -122,7 +122,7 @@ static void drop_function(object *self) {
 }
 
 CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result)
         result = out && name ? object_check(m, MODULE) : CUDA_ERROR_INVALID_VALUE;
     void *kernel = result ? NULL : dlsym(m->library, name);
@@ -177,7 +177,7 @@ static CUresult check_sizes(const work *w) {
 CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                         CUstream s, void **parameters, void **extra) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     work w = { .kind = KERNEL,
                .what = "cuLaunchKernel",
                .kernel = f,

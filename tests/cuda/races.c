@@ -62,12 +62,6 @@ static bool is_before(const touch *a, const vector_clock *clock) {
     return a->index <= clock->at[a->chain];
 }
 
-/* A program that goes on after a failed record or wait, to report it in the end, has lost an order
- * that it asked for. */
-static bool is_failed(void) {
-    return driver.settings.fail > 0 && driver.log.calls >= driver.settings.fail;
-}
-
 /*
  * What the host has waited for comes before all that is called from now on. An earlier access that
  * a later, ordered one covers, which writes if it wrote, is dropped too: what will race with it
@@ -79,7 +73,7 @@ void races_add(touch_list *list, const touch *now, const vector_clock *clock,
     for (size_t i = 0; i < list->count; i++) {
         const touch *a = &list->items[i];
         const bool before = is_before(a, clock);
-        if (!before && !is_failed() && (a->range.writes || now->range.writes) &&
+        if (!before && !driver.lost && (a->range.writes || now->range.writes) &&
             ranges_overlap(&a->range, &now->range))
             driver_report("%s %s what %s %s, and nothing orders them", now->what,
                           now->range.writes ? "writes" : "reads", a->what,

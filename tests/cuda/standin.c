@@ -97,6 +97,7 @@ __attribute__((destructor)) static void write_log(void) {
     FILE *file = path && *path && driver.set_up ? fopen(path, "w") : NULL;
     if (file) {
         count_contexts();
+        fprintf(file, "failed %s\n", l->failed);
         fprintf(file, "calls %lld\nwait_places %d\nmistakes %d\n", (long long)l->calls,
                 l->wait_places, l->mistakes);
         fprintf(file, "allocations %d\npinned %d\nstreams %d\nevents %d\nmodules %d\n",
@@ -114,17 +115,19 @@ __attribute__((destructor)) static void write_log(void) {
 
 /* --- calls --- */
 
-static CUresult count_call(unsigned flags) {
+static CUresult count_call(const char *call, unsigned flags) {
     if (!(flags & COUNTED) || ++driver.log.calls != driver.settings.fail)
         return 0;
+    driver.lost = flags & ORDERS;
+    snprintf(driver.log.failed, sizeof driver.log.failed, "%s", call);
     return flags & ALLOCATES ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
 }
 
-CUresult driver_enter(unsigned flags) {
+CUresult driver_enter(const char *call, unsigned flags) {
     pthread_mutex_lock(&lock);
     if (!driver.set_up)
         set_up(NULL);
-    const CUresult failed = count_call(flags);
+    const CUresult failed = count_call(call, flags);
     if (failed)
         return failed;
     const context *current = driver_context();
@@ -151,11 +154,11 @@ CUresult driver_raise(void) {
     return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-int sc_standin_count(void) {
+int sc_standin_count(const char *call) {
     pthread_mutex_lock(&lock);
     if (!driver.set_up)
         set_up(NULL);
-    const CUresult failed = count_call(COUNTED);
+    const CUresult failed = count_call(call, COUNTED);
     pthread_mutex_unlock(&lock);
     return failed != 0;
 }

@@ -37,7 +37,8 @@
 typedef struct {
     unsigned long long seed; /* 0: operations run in the order of the calls, kernels in theirs */
     /* The call of that number, from 1, fails and does nothing else; cuStreamEndCapture still ends
-     * the capture. What races after it is no report: the program has lost an order it asked for. */
+     * the capture. When it is a record, or a wait of a stream or of the host, the program has lost
+     * an order that it asked for, and what races from then on is no report. */
     int64_t fail;
     int drop_wait; /* cuStreamWaitEvent does nothing where it is called from that place: places
                     * are numbered from 1, as they are first come to */
@@ -53,6 +54,7 @@ typedef struct {
 typedef struct {
     int64_t calls;     /* that can fail: all but frees, destructions, pops, texts
                         * and the question whose a pointer is, asked of each that a caller brings */
+    char failed[48];   /* the name of the one that was made to; "": none yet */
     int wait_places;   /* that call cuStreamWaitEvent */
     int mistakes;      /* reports */
     char mistake[256]; /* the first one, without "standin: "; "": none */
@@ -97,8 +99,8 @@ SC_STANDIN_EXPORT CUresult sc_standin_enqueue(CUstream stream, sc_standin_work_f
                                               const sc_standin_range *ranges, int count,
                                               const char *what);
 
-/* Counts a call of such a library. Nonzero: it is the one that is to fail. */
-SC_STANDIN_EXPORT int sc_standin_count(void);
+/* Counts a call of such a library, by its name. Nonzero: it is the one that is to fail. */
+SC_STANDIN_EXPORT int sc_standin_count(const char *call);
 
 /* Whether the range lies in one live allocation. */
 SC_STANDIN_EXPORT int sc_standin_holds(const sc_standin_range *range);

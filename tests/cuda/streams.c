@@ -27,7 +27,7 @@ static int choose_chain(void) {
 }
 
 CUresult cuStreamCreate(CUstream *out, unsigned flags) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     const int chain = choose_chain();
     if (!result && (!out || flags > NON_BLOCKING))
         result = CUDA_ERROR_INVALID_VALUE;
@@ -50,7 +50,7 @@ CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 
 /* What is queued still runs. */
 CUresult cuStreamDestroy(CUstream s) {
-    CUresult result = driver_enter(CONTEXT);
+    CUresult result = driver_enter(__func__, CONTEXT);
     if (!result)
         result = object_check(s, STREAM);
     if (!result) {
@@ -62,7 +62,7 @@ CUresult cuStreamDestroy(CUstream s) {
 }
 
 CUresult cuStreamSynchronize(CUstream s) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK | ORDERS);
     if (!result)
         result = object_check(s, STREAM);
     if (!result && s->capture)
@@ -83,7 +83,7 @@ void streams_known(void) {
 /* --- events --- */
 
 CUresult cuEventCreate(CUevent *out, unsigned flags) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result && (!out || flags > EVENT_FLAGS))
         result = CUDA_ERROR_INVALID_VALUE;
     CUevent e = NULL;
@@ -97,7 +97,7 @@ CUresult cuEventCreate(CUevent *out, unsigned flags) {
 }
 
 CUresult cuEventDestroy(CUevent e) {
-    CUresult result = driver_enter(CONTEXT);
+    CUresult result = driver_enter(__func__, CONTEXT);
     if (!result)
         result = object_check(e, EVENT);
     if (!result)
@@ -106,7 +106,7 @@ CUresult cuEventDestroy(CUevent e) {
 }
 
 CUresult cuEventRecord(CUevent e, CUstream s) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK | ORDERS);
     if (!result)
         result = object_check(e, EVENT);
     if (!result)
@@ -149,7 +149,7 @@ static void wait_for(CUstream s, const struct CUevent_st *e) {
 
 __attribute__((noinline)) CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
     const void *site = __builtin_return_address(0);
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK | ORDERS);
     if (!result)
         result = flags ? CUDA_ERROR_INVALID_VALUE : object_check(s, STREAM);
     if (!result)
@@ -223,7 +223,7 @@ static sc_standin_range row(CUdeviceptr at, size_t bytes, int writes) {
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result && bytes && (!to || !from))
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result) {
@@ -237,7 +237,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t bytes, CUstream s) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     if (!result && bytes && (!at || !memory_on_device(at)))
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result) {
@@ -268,7 +268,7 @@ static CUresult side(sc_standin_range *range, int type, const void *host, CUdevi
 }
 
 CUresult cuMemcpy2DAsync(const sc_copy_2d *c, CUstream s) {
-    CUresult result = driver_enter(COUNTED | CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, COUNTED | CONTEXT | WORK);
     work w = { .kind = COPY, .what = "cuMemcpy2DAsync", .ranges = 2 };
     if (!result && !c)
         result = CUDA_ERROR_INVALID_VALUE;
@@ -287,7 +287,7 @@ CUresult cuMemcpy2DAsync(const sc_copy_2d *c, CUstream s) {
 
 CUresult sc_standin_enqueue(CUstream s, sc_standin_work_fn *call, const void *args, size_t bytes,
                             const sc_standin_range *ranges, int count, const char *what) {
-    CUresult result = driver_enter(CONTEXT | WORK);
+    CUresult result = driver_enter(__func__, CONTEXT | WORK);
     if (!result)
         result = object_check(s, STREAM);
     if (!result && (bytes > SC_STANDIN_ARGS || count > SC_STANDIN_RANGES))
