@@ -135,13 +135,13 @@ program = $(if $(wildcard codegen/main.c),build/$(1)/slipcast)
 standin = build/$(1)/cuda/libcublasLt.so.13
 
 test: build/release/check $(call program,release) $(call standin,release) ## build and run all tests
-	SLIPCAST=build/release/slipcast STANDIN=build/release/cuda CC='$(CC)' build/release/check
+	SLIPCAST=build/release/slipcast CC='$(CC)' build/release/check
 
 check-asan: build/asan/check $(call program,asan) $(call standin,asan) ## the tests under ASan and UBSan
-	SLIPCAST=build/asan/slipcast STANDIN=build/asan/cuda CC='$(CC)' CK_FORK=no build/asan/check
+	SLIPCAST=build/asan/slipcast CC='$(CC)' CK_FORK=no build/asan/check
 
 check-tsan: build/tsan/check $(call program,tsan) $(call standin,tsan) ## the tests under TSan
-	SLIPCAST=build/tsan/slipcast STANDIN=build/tsan/cuda CC='$(CC)' CK_FORK=no build/tsan/check
+	SLIPCAST=build/tsan/slipcast CC='$(CC)' CK_FORK=no build/tsan/check
 
 build/fuzz/%: override CC := $(FUZZ_CC)
 

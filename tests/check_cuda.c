@@ -13,6 +13,7 @@
 #include "support/cast.h"
 #include "support/device.h"
 #include "support/run.h"
+#include "support/standin.h"
 
 Suite *cuda_suite(void);
 
@@ -160,7 +161,7 @@ static void check_case(const char *family, const char *name, const char *options
     ck_assert_int_eq(log.graph_launches, no_graph ? 0 : g.steps);
     c->api->cache_destroy(cache);
     c->api->model_close(m);
-    device_assert_clean(cast);
+    standin_check_clean(cast);
     free(logits);
     free(prefill);
     free(decode);
@@ -371,14 +372,14 @@ START_TEST(a_thousand_orders_make_one_outcome) {
         ck_assert_msg(!c->api->model_open(&m, c->weights, &choice, &err), "%s", err.message);
         ck_assert_msg(!c->api->cache_create_on(&cache, "cuda:0", &err), "%s", err.message);
         for (int i = 0; i < PER_OPEN; i++) {
-            device_seed((unsigned long long)(seed + i));
+            standin_open()->seed((unsigned long long)(seed + i));
             const outcome o = generate(c, m, cache);
             ck_assert_msg(same(&o, &wanted), "%s: seed %d: other ids or logits, or %s",
                           offloads[_i].name, seed + i, o.err.message);
         }
         c->api->cache_destroy(cache);
         c->api->model_close(m);
-        device_assert_clean(offloads[_i].name);
+        standin_check_clean(offloads[_i].name);
     }
 }
 END_TEST
@@ -419,13 +420,13 @@ START_TEST(a_call_that_fails_is_one_error_and_leaves_nothing) {
         device_begin(c, &(sc_standin_settings){ .seed = 3, .fail = n });
         const outcome o = whole_generation(c);
         if (same(&o, &good)) {
-            device_assert_clean("a call that is not missed");
+            standin_check_clean("a call that is not missed");
             continue;
         }
         ck_assert_msg(o.rc == SC_EENV, "call %ld of %ld failed, and the outcome is %d: %s", n,
                       calls, o.rc, o.err.message);
         ck_assert_msg(!strncmp(o.err.message, "cuda:0: ", 8), "%s", o.err.message);
-        device_assert_clean(o.err.message);
+        standin_check_clean(o.err.message);
     }
 }
 END_TEST

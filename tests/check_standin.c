@@ -40,7 +40,7 @@ START_TEST(unordered_work_runs_in_both_orders) {
         first += mark_both(&r, false, marks) == 1;
         rig_free(&r, marks);
         rig_close(&r);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
     ck_assert_int_gt(first, SEEDS / 10);
     ck_assert_int_lt(first, SEEDS - SEEDS / 10);
@@ -55,7 +55,7 @@ START_TEST(ordered_work_runs_in_one_order) {
         ck_assert_uint_eq(mark_both(&r, true, marks), 1);
         rig_free(&r, marks);
         rig_close(&r);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(a_copy_reads_when_it_runs) {
         rig_free(&r, device);
         rig_free_pinned(&r, pinned);
         rig_close(&r);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
 }
 END_TEST
@@ -146,7 +146,7 @@ START_TEST(large_copies_run_in_pieces) {
         rig_free(&r, seen);
         rig_free_pinned(&r, zeros);
         rig_close(&r);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
     ck_assert_int_gt(halves, 0);
 }
@@ -179,7 +179,7 @@ START_TEST(rows_are_copied_with_their_pitches) {
         rig_free(&r, to);
         rig_free_pinned(&r, from);
         rig_close(&r);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
 }
 END_TEST
@@ -267,7 +267,7 @@ START_TEST(many_operations_are_quick) {
     rig_free(&r, x);
     rig_free(&r, y);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -298,7 +298,7 @@ START_TEST(what_is_live_is_counted) {
     rig_free(&r, x);
     rig_free_pinned(&r, p);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 

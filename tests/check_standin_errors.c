@@ -91,7 +91,7 @@ START_TEST(a_call_wants_a_current_context) {
     ck_assert_int_eq(api->CtxPopCurrent(&popped), 0);
     ck_assert_ptr_eq(popped, context);
     ck_assert_int_eq(api->DevicePrimaryCtxRelease(0), INVALID_CONTEXT);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -113,7 +113,7 @@ START_TEST(memory_runs_out) {
     RIG(&r, MemGetInfo, &left, &all);
     ck_assert_uint_eq(left, all);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -135,7 +135,7 @@ START_TEST(addresses_tell_whose_they_are) {
     rig_free(&r, device);
     rig_free_pinned(&r, pinned);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -155,7 +155,7 @@ START_TEST(code_must_look_like_code) {
     ck_assert_int_eq(r.api->LaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, r.a, NULL, NULL),
                      INVALID_HANDLE);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -195,7 +195,7 @@ START_TEST(a_launch_has_sizes_of_a_device) {
     ck_assert_int_eq(*at, sizes[_i].result ? -1 : 7);
     rig_free(&r, at);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -222,7 +222,7 @@ START_TEST(rows_must_fit_their_pitch) {
     rig_free(&r, device);
     rig_free_pinned(&r, pinned);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -299,7 +299,7 @@ START_TEST(every_call_can_fail) {
             calls = log.calls;
         unnoticed += fail && !rc;
         if (fail != calls - 2) /* the push: what it cannot reach stays */
-            standin_check_clean();
+            standin_check_clean(__func__);
     }
     ck_assert_int_gt(calls, 20);
     ck_assert_int_eq(unnoticed, UNNOTICED);
@@ -369,7 +369,7 @@ START_TEST(what_is_left_is_counted) {
     ck_assert_int_eq(log.streams, 1);
     ck_assert_int_eq(log.contexts, 0);
     reset(NULL);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 

@@ -66,7 +66,7 @@ START_TEST(branches_of_a_graph_run_in_any_order) {
         RIG(&r, GraphExecDestroy, exec);
         rig_free(&r, marks);
         rig_close(&r);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
     ck_assert_int_gt(first, SEEDS / 5);
     ck_assert_int_lt(first, 2 * SEEDS - SEEDS / 5);
@@ -94,7 +94,7 @@ START_TEST(launches_of_a_graph_come_one_after_another) {
         RIG(&r, GraphExecDestroy, exec);
         rig_free(&r, marks);
         rig_close(&r);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(a_graphs_copies_read_at_every_launch) {
     rig_free(&r, device);
     rig_free_pinned(&r, pinned);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -242,7 +242,7 @@ START_TEST(a_capture_ends_with_the_drivers_error) {
     RIG(&r, GraphExecDestroy, exec);
     rig_free(&r, marks);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -262,7 +262,7 @@ START_TEST(a_capture_takes_what_does_no_harm) {
     RIG(&r, GraphExecDestroy, exec);
     RIG(&r, GraphDestroy, graph);
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -276,7 +276,7 @@ START_TEST(a_stream_that_goes_takes_its_capture_along) {
     RIG(&r, StreamDestroy, more);
     RIG(&r, StreamSynchronize, r.b); /* it is free again */
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 

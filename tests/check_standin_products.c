@@ -113,7 +113,7 @@ START_TEST(a_product_is_the_sum_of_products) {
         ck_assert_int_eq(workspace[0], 0xff);
         free_example(&e);
         close_products();
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
 }
 END_TEST
@@ -142,7 +142,7 @@ START_TEST(a_product_can_be_captured) {
     SC_CUDA(cuda, GraphExecDestroy, exec);
     free_example(&e);
     close_products();
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -184,7 +184,7 @@ START_TEST(a_product_must_lie_on_the_device) {
     e = right;
     free_example(&e);
     close_products();
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -243,7 +243,7 @@ START_TEST(rows_must_fit_their_stride) {
     ck_assert_ptr_nonnull(strstr(err.message, "cublasLtMatmul: its status is 7"));
     free_example(&e);
     close_products();
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 END_TEST
 
@@ -271,7 +271,7 @@ START_TEST(every_call_of_it_can_fail) {
             sc_cuda_leave(cuda);
         }
         sc_cuda_close(cuda);
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
     ck_assert_int_eq(failed, 8); /* the calls of sc_products_open */
 }

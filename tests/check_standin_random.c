@@ -180,7 +180,7 @@ static void check_order(uint64_t seed, bool captured) {
     rig_free(&r, marks);
     close_program();
     rig_close(&r);
-    standin_check_clean();
+    standin_check_clean(__func__);
 }
 
 START_TEST(operations_come_in_an_order_that_is_allowed) {

@@ -293,7 +293,7 @@ START_TEST(what_is_right_is_not_reported) {
         RIG(&r, StreamSynchronize, r.a);
         RIG(&r, StreamSynchronize, r.b);
         close_all();
-        standin_check_clean();
+        standin_check_clean(__func__);
     }
 }
 END_TEST

@@ -11,6 +11,7 @@
 #include "cast.h"
 #include "kernels.h"
 #include "run.h"
+#include "standin.h"
 
 enum { CASTINGS = 64 };
 
@@ -19,10 +20,6 @@ static struct {
     device_casting casting;
 } made[CASTINGS];
 static int count;
-
-static void (*reset)(const sc_standin_settings *);
-static void (*set_seed)(unsigned long long);
-static void (*read_log)(sc_standin_log *);
 
 static pid_t runner; /* the process that made the suites: the tests may be its children */
 
@@ -52,24 +49,6 @@ static void mark_made(const char *folder) {
     cast_write(path, text, strlen(text));
 }
 
-/* The runtime finds both by their names once they are there. */
-static void load_driver(void) {
-    static const char *const files[] = { "libcuda.so.1", "libcublasLt.so.13" };
-    const char *folder = getenv("STANDIN") ? getenv("STANDIN") : "build/release/cuda";
-    for (int i = 0; i < 2 && !(i == 0 && reset); i++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-        ck_assert_msg(library != NULL, "%s", dlerror());
-        if (i)
-            continue;
-        *(void **)&reset = dlsym(library, "sc_standin_reset");
-        *(void **)&set_seed = dlsym(library, "sc_standin_seed");
-        *(void **)&read_log = dlsym(library, "sc_standin_read");
-        ck_assert(reset && set_seed && read_log);
-    }
-}
-
 static void build(const char *folder, const device_casting *c, const char *model,
                   const char *options) {
     char path[256];
@@ -88,7 +67,7 @@ static void build(const char *folder, const device_casting *c, const char *model
     cast_write(path, cubins, strlen(cubins));
     ck_assert_int_eq(run(NULL, NULL, "make -C %s -j4 %s libcast.so", folder, cast_make_flags), 0);
     snprintf(path, sizeof path, "%s/cast_cuda.cu", folder);
-    kernels_build(c->kernels, path, "-Wno-enum-compare");
+    kernels_build(c->kernels, path, "");
 }
 
 const device_casting *device_cast(const char *name, const char *model, const char *options) {
@@ -117,27 +96,13 @@ const device_casting *device_cast(const char *name, const char *model, const cha
 }
 
 void device_begin(const device_casting *casting, const sc_standin_settings *settings) {
-    load_driver();
     sc_standin_settings s = settings ? *settings : (sc_standin_settings){ 0 };
     s.kernels = casting->kernels;
-    reset(&s);
+    standin_open()->reset(&s);
 }
-
-void device_seed(unsigned long long seed) { set_seed(seed); }
 
 sc_standin_log device_log(void) {
     sc_standin_log log;
-    read_log(&log);
+    standin_open()->log(&log);
     return log;
-}
-
-void device_assert_clean(const char *what) {
-    const sc_standin_log l = device_log();
-    ck_assert_msg(!l.mistakes, "%s: %s", what, l.mistake);
-    ck_assert_msg(!(l.allocations || l.pinned || l.streams || l.events || l.modules || l.graphs ||
-                    l.graph_execs || l.contexts),
-                  "%s: left over: %d allocations, %d pinned, %d streams, %d events, %d modules, %d "
-                  "graphs, %d execs, %d contexts",
-                  what, l.allocations, l.pinned, l.streams, l.events, l.modules, l.graphs,
-                  l.graph_execs, l.contexts);
 }

@@ -23,11 +23,7 @@ const device_casting *device_cast(const char *name, const char *model, const cha
 
 /* The driver begins anew, with the casting's kernels; settings may be NULL. */
 void device_begin(const device_casting *casting, const sc_standin_settings *settings);
-void device_seed(unsigned long long seed);
 sc_standin_log device_log(void);
-/* Nothing is left on the device and no mistake was made. */
-void device_assert_clean(const char *what);
-
 /* Is there what these tests need? If not, says once what is left out. */
 bool device_available(void);
 

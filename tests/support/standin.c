@@ -38,23 +38,21 @@ const standin *standin_open(void) {
     SC_CUDA_FUNCTIONS(FIND)
 #undef FIND
     *(void **)&opened.reset = dlsym(opened.library, "sc_standin_reset");
+    *(void **)&opened.seed = dlsym(opened.library, "sc_standin_seed");
     *(void **)&opened.log = dlsym(opened.library, "sc_standin_read");
-    ck_assert(opened.reset && opened.log);
+    ck_assert(opened.reset && opened.seed && opened.log);
     opened.cublaslt = open_library("libcublasLt.so.13");
     return &opened;
 }
 
-void standin_check_clean(void) {
-    sc_standin_log log;
-    standin_open()->log(&log);
-    ck_assert_str_eq(log.mistake, "");
-    ck_assert_int_eq(log.mistakes, 0);
-    ck_assert_int_eq(log.allocations, 0);
-    ck_assert_int_eq(log.pinned, 0);
-    ck_assert_int_eq(log.streams, 0);
-    ck_assert_int_eq(log.events, 0);
-    ck_assert_int_eq(log.modules, 0);
-    ck_assert_int_eq(log.graphs, 0);
-    ck_assert_int_eq(log.graph_execs, 0);
-    ck_assert_int_eq(log.contexts, 0);
+void standin_check_clean(const char *what) {
+    sc_standin_log l;
+    standin_open()->log(&l);
+    ck_assert_msg(!l.mistakes && !*l.mistake, "%s: %s", what, l.mistake);
+    ck_assert_msg(!(l.allocations || l.pinned || l.streams || l.events || l.modules || l.graphs ||
+                    l.graph_execs || l.contexts),
+                  "%s: left over: %ld allocations, %ld pinned, %ld streams, %ld events, %ld "
+                  "modules, %ld graphs, %ld execs, %ld contexts",
+                  what, (long)l.allocations, (long)l.pinned, (long)l.streams, (long)l.events,
+                  (long)l.modules, (long)l.graphs, (long)l.graph_execs, (long)l.contexts);
 }

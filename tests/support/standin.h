@@ -13,6 +13,7 @@
 typedef struct {
     sc_cuda_api api;
     sc_standin_reset_fn *reset;
+    sc_standin_seed_fn *seed;
     sc_standin_log_fn *log;
     void *library, *cublaslt; /* for dlsym */
 } standin;
@@ -23,7 +24,7 @@ const standin *standin_open(void);
 /* Where they are; constant. */
 const char *standin_folder(void);
 
-/* Fails the test when something is still live, or was reported. */
-void standin_check_clean(void);
+/* Fails the test, and says what it was about, when something is still live or was reported. */
+void standin_check_clean(const char *what);
 
 #endif
