@@ -196,10 +196,18 @@ int sc_cuda_open(sc_cuda **out, const char *name, const sc_cubins *cubins, size_
     return rc;
 }
 
+void sc_cuda_wait(sc_cuda *cuda) {
+    if (cuda->compute)
+        cuda->api.StreamSynchronize(cuda->compute);
+    if (cuda->copies)
+        cuda->api.StreamSynchronize(cuda->copies);
+}
+
 void sc_cuda_close(sc_cuda *cuda) {
     if (!cuda)
         return;
     if (cuda->context && !sc_cuda_enter(cuda, NULL)) {
+        sc_cuda_wait(cuda);
         sc_cuda_free_host(cuda, cuda->bounce);
         if (cuda->compute)
             cuda->api.StreamDestroy(cuda->compute);
@@ -238,16 +246,7 @@ int sc_cuda_alloc(sc_cuda *cuda, unsigned char **device, size_t bytes, sc_error 
     return SC_OK;
 }
 
-/* What a call that failed has left under way must not outlive what it uses. */
-static void wait_for_all(sc_cuda *cuda) {
-    if (cuda->compute)
-        cuda->api.StreamSynchronize(cuda->compute);
-    if (cuda->copies)
-        cuda->api.StreamSynchronize(cuda->copies);
-}
-
 void sc_cuda_free(sc_cuda *cuda, unsigned char *device) {
-    wait_for_all(cuda);
     if (device)
         cuda->api.MemFree(address(device));
 }
@@ -261,7 +260,6 @@ int sc_cuda_alloc_host(sc_cuda *cuda, unsigned char **host, size_t bytes, sc_err
 }
 
 void sc_cuda_free_host(sc_cuda *cuda, unsigned char *host) {
-    wait_for_all(cuda);
     if (host)
         cuda->api.MemFreeHost(host);
 }
@@ -389,6 +387,7 @@ int sc_cuda_finish(sc_cuda *cuda, CUstream stream, sc_error *err) {
     SC_CUDA(cuda, StreamSynchronize, stream);
     if (!*cuda->failed)
         return SC_OK;
+    sc_cuda_wait(cuda);
     const int rc = sc_fail(err, SC_EENV, "%s: %s", cuda->name, cuda->failed);
     *cuda->failed = 0;
     return rc;

@@ -177,7 +177,11 @@ void sc_cuda_fill(sc_cuda *cuda, CUstream stream, void *at, int byte, size_t byt
 void sc_cuda_launch(sc_cuda *cuda, CUstream stream, CUfunction function, unsigned grid_x,
                     unsigned grid_y, unsigned block, const uint64_t *words, size_t count);
 
-/* Waits for the stream. SC_EENV: it, or any call since the last finish, failed. */
+/* Waits for both streams, whatever they say: for those who are about to free what may be in use. */
+void sc_cuda_wait(sc_cuda *cuda);
+
+/* Waits for the stream. SC_EENV: it, or any call since the last finish, failed; then nothing is
+ * under way on the other one either. */
 int sc_cuda_finish(sc_cuda *cuda, CUstream stream, sc_error *err);
 
 #endif

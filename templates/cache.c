@@ -343,6 +343,7 @@ static int update_on_device({{name}}_cache *cache, int layer, int from, int to, 
     {{name}}_cache_join(cache);
 {{/offloading}}
     rc = sc_cuda_finish(cache->cuda, cache->cuda->compute, err);
+    cache->torn = rc != SC_OK;
     sc_cuda_leave(cache->cuda);
     for (int row = from; row < to && !rc; row++)
         {{name}}_cache_advance(cache, layer, row, tokens);
@@ -370,8 +371,10 @@ static int update_rows({{name}}_cache *cache, int layer, int from, int to, const
             "{{name}}: cache: layer %d: %d tokens in one update, at most %d (max_cache_len)", layer,
             tokens, MAX_CACHE_LEN);
 {{#cuda}}
-    if (cache->cuda)
-        return update_on_device(cache, layer, from, to, keys, values, tokens, err);
+    if (cache->cuda) {
+        rc = {{name}}_cache_whole(cache, err);
+        return rc ? rc : update_on_device(cache, layer, from, to, keys, values, tokens, err);
+    }
 {{/cuda}}
 {{#offloading}}
     {{name}}_cache_begin(cache, layer);
@@ -607,6 +610,9 @@ API int {{name}}_cache_reset({{name}}_cache *cache, sc_error *err) {
     for (int row = 0; row < BATCH && !rc; row++)
         rc = {{name}}_cache_reset_row(cache, row, err);
     forget_updates(cache);
+{{#cuda}}
+    cache->torn = rc != SC_OK;
+{{/cuda}}
     return rc;
 }
 

@@ -43,7 +43,8 @@ int {{name}}_cache_create({{name}}_cache **cache, sc_error *err);
 /* The same where device says: "cpu" (or NULL), or "cuda:N", whose keys, values and states may come from
  * and go to that device's memory as well as the host's. SC_EUSAGE: no such name; SC_EENV: no driver or
  * one too old, no such device, no code for its architecture, too little of its memory free. Every call
- * on a cache of a device can fail with SC_EENV, as the device does. */
+ * on a cache of a device can fail with SC_EENV, as the device does; an update or forward that did leaves
+ * a cache that wants reset or load first (SC_ESTATE). */
 int {{name}}_cache_create_on({{name}}_cache **cache, const char *device, sc_error *err);
 const char *{{name}}_cache_device(const {{name}}_cache *cache); /* "cpu", "cuda:0" */
 {{/cuda}}

@@ -91,6 +91,7 @@ struct sc_cache {
 {{/offloading}}
 {{#cuda}}
     sc_cuda *cuda; /* the arena and the evicted rows are this device's; NULL: the host's */
+    bool torn;     /* an update failed midway: rings may have lost rows that are still wanted */
 {{#has_states}}
     CUfunction shift; /* of a convolution's columns */
 {{/has_states}}
@@ -165,6 +166,11 @@ void {{name}}_cache_occupy({{name}}_cache *cache, const int *slot_layer);
 {{/cuda}}
 {{/offloading}}
 
+{{#cuda}}
+/* SC_ESTATE: an update of it failed midway. */
+int {{name}}_cache_whole(const {{name}}_cache *cache, sc_error *err);
+
+{{/cuda}}
 /* Room for tokens more in the row? SC_EFULL names position and room. */
 int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens, sc_error *err);
 

@@ -190,10 +190,12 @@ typedef struct {
     float logits[256];
     int rc;
     sc_error err;
-    long calls; /* of the driver before it is closed, which cannot say that something failed */
+    int refused;
+    long opened; /* calls of the driver until all is open */
+    long calls;  /* and until it is closed, which cannot say that something failed */
 } outcome;
 
-/* Some tokens in pieces, then one by one; model and cache are there and empty. */
+/* Some tokens in pieces, then one by one; model and cache are there. */
 static outcome generate(const device_casting *c, sc_model *m, sc_cache *cache) {
     outcome o;
     memset(&o, 0, sizeof o);
@@ -215,8 +217,9 @@ static outcome generate(const device_casting *c, sc_model *m, sc_cache *cache) {
     return o;
 }
 
-/* The same from nothing to nothing. */
-static outcome whole_generation(const device_casting *c) {
+/* The same from nothing to nothing. When it has failed with all open, *again (may be NULL) is the
+ * same once more, and *again's refusals count what was asked before that and refused. */
+static outcome whole_generation(const device_casting *c, outcome *again) {
     outcome o;
     memset(&o, 0, sizeof o);
     sc_model *m = NULL;
@@ -225,8 +228,17 @@ static outcome whole_generation(const device_casting *c) {
     o.rc = c->api->model_open(&m, c->weights, &choice, &o.err);
     if (!o.rc)
         o.rc = c->api->cache_create_on(&cache, "cuda:0", &o.err);
+    const long opened = device_log().calls;
     if (!o.rc)
         o = generate(c, m, cache);
+    if (o.rc && cache && again) {
+        const int32_t id = 1;
+        int32_t next;
+        const int refused = c->api->model_greedy(m, cache, &id, 1, &next, NULL) == SC_ESTATE;
+        *again = generate(c, m, cache);
+        again->refused = refused;
+    }
+    o.opened = opened;
     o.calls = device_log().calls;
     c->api->cache_destroy(cache);
     c->api->model_close(m);
@@ -354,7 +366,7 @@ static const device_casting *cast_offloaded(int i) {
 static outcome resident(int i) {
     const device_casting *c = cast_deep(i, "resident-", "");
     device_begin(c, NULL);
-    const outcome o = whole_generation(c);
+    const outcome o = whole_generation(c, NULL);
     ck_assert_msg(!o.rc, "%s", o.err.message);
     return o;
 }
@@ -396,7 +408,7 @@ START_TEST(no_wait_can_be_left_out) {
             device_begin(c, &(sc_standin_settings){ .seed = (unsigned long long)seed,
                                                     .drop_wait = place,
                                                     .quiet = true });
-            const outcome o = whole_generation(c);
+            const outcome o = whole_generation(c, NULL);
             const sc_standin_log log = device_log();
             caught = log.mistakes || !same(&o, &wanted);
             places = log.wait_places > places ? log.wait_places : places;
@@ -412,22 +424,40 @@ END_TEST
 START_TEST(a_call_that_fails_is_one_error_and_leaves_nothing) {
     const device_casting *c = cast_offloaded(_i);
     device_begin(c, &(sc_standin_settings){ .seed = 3 });
-    const outcome good = whole_generation(c);
+    const outcome good = whole_generation(c, NULL);
     const long calls = good.calls;
     ck_assert_msg(!good.rc, "%s", good.err.message);
     ck_assert_int_gt(calls, 100);
     for (long n = 1; n <= calls; n += 1 + n / FAILURE_STEP) {
         device_begin(c, &(sc_standin_settings){ .seed = 3, .fail = n });
-        const outcome o = whole_generation(c);
-        if (same(&o, &good)) {
-            standin_check_clean("a call that is not missed");
-            continue;
-        }
-        ck_assert_msg(o.rc == SC_EENV, "call %ld of %ld failed, and the outcome is %d: %s", n,
-                      calls, o.rc, o.err.message);
+        const outcome o = whole_generation(c, NULL);
+        ck_assert_msg(o.rc == SC_EENV, "call %ld of %ld, %s, failed, and the outcome is %d: %s", n,
+                      calls, device_log().failed, o.rc, o.err.message);
         ck_assert_msg(!strncmp(o.err.message, "cuda:0: ", 8), "%s", o.err.message);
         standin_check_clean(o.err.message);
     }
+}
+END_TEST
+
+/* A pass that fails midway leaves a cache that wants a reset; after it all is as it was. */
+START_TEST(a_device_that_failed_once_goes_on_after_a_reset) {
+    const device_casting *c = cast_offloaded(_i);
+    device_begin(c, &(sc_standin_settings){ .seed = 3 });
+    const outcome good = whole_generation(c, NULL);
+    ck_assert_msg(!good.rc, "%s", good.err.message);
+    int refused = 0, tries = 0;
+    for (long n = good.opened + 1; n <= good.calls; n += 1 + n / FAILURE_STEP) {
+        outcome again = { 0 };
+        device_begin(c, &(sc_standin_settings){ .seed = 3, .fail = n });
+        const outcome o = whole_generation(c, &again);
+        ck_assert_int_eq(o.rc, SC_EENV);
+        ck_assert_msg(same(&again, &good), "call %ld, %s: other ids or logits, or %s", n,
+                      device_log().failed, again.err.message);
+        standin_check_clean(o.err.message);
+        refused += again.refused;
+        tries++;
+    }
+    ck_assert_int_gt(refused, tries / 2); /* not where the call never began */
 }
 END_TEST
 
@@ -447,6 +477,7 @@ Suite *cuda_suite(void) {
     tcase_add_loop_test(orders, a_thousand_orders_make_one_outcome, 0, OFFLOADS);
     tcase_add_loop_test(waits, no_wait_can_be_left_out, 0, OFFLOADS);
     tcase_add_loop_test(failures, a_call_that_fails_is_one_error_and_leaves_nothing, 0, OFFLOADS);
+    tcase_add_loop_test(failures, a_device_that_failed_once_goes_on_after_a_reset, 0, OFFLOADS);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tcase_set_timeout(all[i], 600);
         suite_add_tcase(suite, all[i]);

@@ -14,6 +14,13 @@ static int settle(const {{name}}_cache *cache, sc_error *err) {
     return rc;
 }
 
+int {{name}}_cache_whole(const {{name}}_cache *cache, sc_error *err) {
+    if (!cache->torn)
+        return SC_OK;
+    return sc_fail(err, SC_ESTATE, "{{name}}: cache: %s failed in the middle of an update (reset or load it)",
+                   cache->cuda->name);
+}
+
 /* Runs of bytes from a caller to the cache, and back. */
 static void runs_in(const {{name}}_cache *cache, void *to, size_t to_step, const void *from,
                     size_t from_step, size_t bytes, size_t runs) {
@@ -90,6 +97,7 @@ static int allocate_on_device({{name}}_cache *c, const char *device, sc_error *e
 
 static void destroy_on_device({{name}}_cache *c) {
     if (c->cuda && !sc_cuda_enter(c->cuda, NULL)) {
+        sc_cuda_wait(c->cuda);
 {{#model}}
         {{name}}_device_forget(c);
 {{/model}}

@@ -105,6 +105,10 @@ API int {{name}}_cache_save(const {{name}}_cache *cache, const char *path, sc_er
     char aside[4096];
     if ((size_t)snprintf(aside, sizeof aside, "%s.XXXXXX", path) >= sizeof aside)
         return sc_fail(err, SC_EUSAGE, "%s: the path is too long", path);
+{{#cuda}}
+    if ({{name}}_cache_whole(cache, err))
+        return SC_ESTATE;
+{{/cuda}}
     saved_file file = { .fd = mkstemp(aside) };
     if (file.fd < 0)
         return sc_fail(err, SC_EENV, "%s: cannot be made: %s", aside, strerror(errno));

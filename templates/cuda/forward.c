@@ -211,6 +211,17 @@ static int forward(pass *p, const int32_t *rows, const int32_t *tokens, int n, f
     return SC_OK;
 }
 
+{{#weights_offloaded}}
+/* Every pass begins with the first of the layers whose weights are on the host in its slot. */
+static int begin_anew({{name}}_device *d, sc_error *err) {
+    const pass p = { .d = d, .cuda = d->cuda };
+    fetch_weights(&p, next_on_host(LAYERS - 1));
+    const int rc = settle(d, err);
+    d->lost = rc != SC_OK;
+    return rc;
+}
+
+{{/weights_offloaded}}
 int {{name}}_device_forward({{name}}_device *device, {{name}}_cache *cache, const int32_t *rows, int batch,
                             const int32_t *tokens, int n, float *logits, bool all, int32_t *chosen,
                             sc_error *err) {
@@ -218,10 +229,25 @@ int {{name}}_device_forward({{name}}_device *device, {{name}}_cache *cache, cons
         return sc_fail(err, SC_EUSAGE, "{{name}}: the model is on %s and the cache on %s (create it there)",
                        device ? device->cuda->name : "cpu", cache->cuda ? cache->cuda->name : "cpu");
     pass p = { .d = device, .cache = cache, .cuda = cache->cuda, .batch = batch };
-    int rc = sc_cuda_enter(p.cuda, err);
+    int rc = {{name}}_cache_whole(cache, err);
+    if (!rc)
+        rc = sc_cuda_enter(p.cuda, err);
     if (rc)
         return rc;
-    rc = forward(&p, rows, tokens, n, logits, all, chosen, err);
+{{#weights_offloaded}}
+    if (device->lost)
+        rc = begin_anew(device, err);
+{{/weights_offloaded}}
+    if (!rc) {
+        rc = forward(&p, rows, tokens, n, logits, all, chosen, err);
+        cache->torn = rc != SC_OK;
+    }
+    if (rc) { /* its own streams may still be at work, and its slots hold anything */
+        sc_cuda_wait(device->cuda);
+{{#weights_offloaded}}
+        device->lost = true;
+{{/weights_offloaded}}
+    }
     sc_cuda_leave(p.cuda);
     return rc;
 }
@@ -253,11 +279,7 @@ static int set_up({{name}}_device *d, const sc_weights *file, sc_error *err) {
     if (!rc)
         rc = unpack_weights(d, file, err);
 {{#weights_offloaded}}
-    if (!rc) { /* every pass begins with the first of them in its slot */
-        const pass p = { .d = d, .cuda = d->cuda };
-        fetch_weights(&p, next_on_host(LAYERS - 1));
-        rc = settle(d, err);
-    }
+    d->lost = true; /* nothing is in the slots yet */
 {{/weights_offloaded}}
     return rc;
 }
@@ -287,6 +309,7 @@ void {{name}}_device_close({{name}}_device *d) {
     if (!d)
         return;
     if (d->cuda && !sc_cuda_enter(d->cuda, NULL)) {
+        sc_cuda_wait(d->cuda);
         while (d->captured)
             {{name}}_device_forget(d->captured);
         sc_products_close(d->products);

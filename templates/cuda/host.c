@@ -74,6 +74,7 @@ struct {{name}}_device {
     bool graph;
     {{name}}_cache *captured; /* the caches that have a graph of this model, linked */
 {{#weights_offloaded}}
+    bool lost;                   /* what is in the slots is not what a pass begins with */
     unsigned char *host_weights; /* pinned [HOST_WEIGHTS_BYTES], as they lie on the device */
     CUevent weights_begun, weights_filled[2], weights_read[2], weights_ended;
 {{/weights_offloaded}}
