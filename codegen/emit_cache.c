@@ -47,14 +47,6 @@ static void emit_shapes(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-/* Of a shape's offloaded layers every other one has the second slot. */
-static int own_slot(const sc_plan *plan, int layer) {
-    int before = 0;
-    for (int i = 0; i < layer; i++)
-        before += plan->layer[i].slots == plan->layer[layer].slots;
-    return plan->layer[layer].slots < 0 ? -1 : plan->layer[layer].slots + before % 2;
-}
-
 static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
     static const sc_cache_shape none;
     for (int i = 0; i < plan->layers; i++) {
@@ -74,7 +66,7 @@ static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
             sc_scope_number(&s, "first_slot", layer->slots);
             sc_scope_number(&s, "next_offloaded", sc_plan_next_offloaded(plan, i));
             if (plan->options.cuda)
-                sc_scope_number(&s, "own_slot", own_slot(plan, i));
+                sc_scope_number(&s, "own_slot", layer->own_slot);
         }
         sc_scope_text(&s, "layer_type", sc_layer_type_name(config->type));
         if (indexer)

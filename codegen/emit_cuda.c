@@ -9,8 +9,6 @@ enum {
     STAGED = 36 << 10,   /* bytes of x in shared memory; the rest of 48 KiB is for sums */
     PIECE_UNIT = 1024,   /* a turn of a block's warps takes that many inputs, or a part of it */
     MOST_BLOCKS = 1024,  /* of a decode linear: a few for each multiprocessor */
-    SPLIT_BLOCKS = 256,  /* of attention to one token */
-    MOST_SPLITS = 128,   /* of one row and kv_head: their parts are added up by one block */
     ATTEND_QUERIES = 16, /* heads at once */
     ATTEND_WARPS = 4,
     ATTENTION_QUERIES = 64, /* of a block of a prefill's attention */
@@ -46,7 +44,7 @@ static int64_t piece_of(const sc_plan *plan, int64_t depth) {
 
 void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear *l) {
     const bool half = is_half(plan->options.dtype);
-    const int64_t columns = decode_columns(plan), depth = round_up(l->in, half ? 8 : 4);
+    const int64_t columns = decode_columns(plan), depth = sc_plan_depth(plan, l->in);
     const int64_t products = l->gated ? 2 : 1, tile = half ? 16 : 4;
     const int64_t tiles = parts(l->out, tile), steps = (half ? 4 : 2) / products;
     const int64_t piece = piece_of(plan, depth);
@@ -76,7 +74,6 @@ void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear 
 /* The head is a linear like the others, but the CPU's is not. */
 static void emit_head(sc_scope *top, const sc_plan *plan) {
     const sc_graph *g = plan->graph;
-    const int64_t load = is_half(plan->options.dtype) ? 8 : 4;
     sc_scope s = sc_scope_item(top, "head_linears");
     sc_scope_text(&s, "fn", "lm_head");
     sc_scope_text(&s, "fn_pad", sc_blanks(top->pool, "lm_head"));
@@ -84,7 +81,7 @@ static void emit_head(sc_scope *top, const sc_plan *plan) {
     sc_scope_text(&s, "y_ctype", "float");
     sc_scope_number(&s, "out", g->vocab);
     sc_scope_number(&s, "device_out", g->vocab);
-    sc_scope_number(&s, "device_depth", round_up(g->hidden, load));
+    sc_scope_number(&s, "device_depth", sc_plan_depth(plan, g->hidden));
     sc_scope_flag(&s, "bias", false);
     sc_scope_flag(&s, "gated", false);
     sc_scope_flag(&s, "plain", true);
@@ -150,8 +147,7 @@ void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention
     const int64_t group = a->heads / a->kv_heads, queries = least(group, ATTEND_QUERIES);
     const int64_t widest = most(a->head_dim, a->v_head_dim);
     const int64_t heads = a->heads + 2 * a->kv_heads;
-    int64_t splits = SPLIT_BLOCKS / (plan->options.batch_size * a->kv_heads);
-    splits = most(1, least(splits, least(MOST_SPLITS, sc_plan_splits(plan, &plan->shape[shape]))));
+    const int64_t splits = sc_plan_splits(plan, &plan->shape[shape]);
     sc_scope_number(s, "head_dim", a->head_dim);
     sc_scope_number(s, "splits", splits);
     sc_scope_number(s, "attend_queries", queries);
@@ -166,6 +162,11 @@ void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention
         emit_tiles(s, a, words);
 }
 
+/* "" of float32, which is as it is; else a function of that type's. */
+static const char *of_half(sc_dtype dtype, const char *bf16, const char *f16) {
+    return dtype == SC_BF16 ? bf16 : dtype == SC_F16 ? f16 : "";
+}
+
 /* How floats become what is kept and back, and the multiply-add of tiles. */
 static void emit_types(sc_scope *top, sc_dtype weight, sc_dtype kv, bool decodes) {
     const bool mma[] = { is_half(weight) && decodes, is_half(kv) };
@@ -175,24 +176,15 @@ static void emit_types(sc_scope *top, sc_dtype weight, sc_dtype kv, bool decodes
     sc_scope_flag(top, "device_mma", mma[0] || mma[1]);
     sc_scope_flag(top, "bf16_mma", (mma[0] && weight == SC_BF16) || (mma[1] && kv == SC_BF16));
     sc_scope_flag(top, "f16_mma", (mma[0] && weight == SC_F16) || (mma[1] && kv == SC_F16));
-    sc_scope_text(top, "device_weight_to",
-                  weight == SC_BF16  ? "float_from_bf16"
-                  : weight == SC_F16 ? "float_from_half"
-                                     : "");
-    sc_scope_text(top, "device_weight_from",
-                  weight == SC_BF16  ? "bf16_from_float"
-                  : weight == SC_F16 ? "half_from_float"
-                                     : "");
+    sc_scope_text(top, "device_weight_to", of_half(weight, "float_from_bf16", "float_from_half"));
+    sc_scope_text(top, "device_weight_from", of_half(weight, "bf16_from_float", "half_from_float"));
     if (is_half(weight))
-        sc_scope_text(top, "device_weight_mma", weight == SC_BF16 ? "mma_bf16" : "mma_f16");
+        sc_scope_text(top, "device_weight_mma", of_half(weight, "mma_bf16", "mma_f16"));
     sc_scope_flag(top, "float_cache", !is_half(kv));
     sc_scope_text(top, "device_kv_ctype", is_half(kv) ? "unsigned short" : "float");
-    sc_scope_text(top, "device_kv_from",
-                  kv == SC_BF16  ? "bf16_from_float"
-                  : kv == SC_F16 ? "half_from_float"
-                                 : "");
+    sc_scope_text(top, "device_kv_from", of_half(kv, "bf16_from_float", "half_from_float"));
     if (is_half(kv))
-        sc_scope_text(top, "device_kv_mma", kv == SC_BF16 ? "mma_bf16" : "mma_f16");
+        sc_scope_text(top, "device_kv_mma", of_half(kv, "mma_bf16", "mma_f16"));
 }
 
 void sc_emit_cuda(sc_scope *top, const sc_plan *plan) {

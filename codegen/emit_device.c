@@ -23,7 +23,6 @@ static void emit_buffers(sc_scope *top, const sc_device_plan *d) {
 static void emit_runs(sc_scope *top, const sc_plan *plan) {
     const sc_device_plan *d = &plan->device;
     const bool offloaded = plan->options.offload_weights > 0;
-    int turn = 0;
     for (int i = 0; i < plan->layers; i++) {
         sc_scope s = sc_scope_item(top, "runs");
         sc_scope_number(&s, "layer", i);
@@ -31,7 +30,7 @@ static void emit_runs(sc_scope *top, const sc_plan *plan) {
         sc_scope_number(&s, "bytes", (int64_t)d->run[i].bytes);
         sc_scope_flag(&s, "weights_offloaded", offloaded);
         if (offloaded)
-            sc_scope_number(&s, "slot", d->on_host[i] ? turn++ % 2 : -1);
+            sc_scope_number(&s, "slot", d->slot[i]);
         if (s.rc)
             top->rc = s.rc;
     }

@@ -110,8 +110,7 @@ static int norm_number(sc_scope *top, linear_set *set, float eps) {
 /* Outputs of a linear: a gated pair has two products. */
 static void emit_device_linear(sc_scope *top, sc_scope *s, linear_set *set, const sc_plan *plan,
                                const linear_shape *shape) {
-    const int64_t load = plan->options.dtype == SC_F32 ? 4 : 8;
-    sc_scope_number(s, "device_depth", (shape->in + load - 1) / load * load);
+    sc_scope_number(s, "device_depth", sc_plan_depth(plan, shape->in));
     sc_scope_number(s, "device_out", shape->gated ? 2 * shape->out : shape->out);
     sc_scope_text(s, "device_x", shape->role->device_x);
     sc_scope_text(s, "device_x_step", shape->role->device_x_step);

@@ -66,8 +66,9 @@ typedef struct {
 } sc_buffer;
 
 typedef struct {
-    int shape; /* -1: no keys and values */
-    int slots; /* the first of the two device slots that it takes turns in; -1: it is resident */
+    int shape;    /* -1: no keys and values */
+    int slots;    /* the first of the two device slots that it takes turns in; -1: it is resident */
+    int own_slot; /* of these, the one that it always has on a CUDA device */
     sc_buffer keys, values; /* of the host's arena when it is offloaded */
     sc_buffer indexer_keys; /* [batch, slots, index_head_dim] */
     sc_buffer *state;       /* [config->layer[i].states] */
@@ -125,8 +126,8 @@ typedef struct {
     int64_t partial_floats, arrived;                             /* of the split attention */
     size_t staging_bytes;   /* of panels on their way into rows, one of two halves */
     size_t workspace_bytes; /* for cuBLASLt */
-    bool *on_host;          /* [layers]: its weights take turns in two slots */
-    sc_buffer *run;         /* [layers]: its weights on the device; on the host when there */
+    int *slot;      /* [layers]: its weights take turns in that one; -1: they are resident */
+    sc_buffer *run; /* [layers]: its weights on the device; on the host when there */
     sc_buffer weight_slot[2];
     size_t weights_bytes;      /* resident weights, then the two slots */
     size_t host_weights_bytes; /* pinned */
@@ -184,8 +185,10 @@ int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err);
 int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err);
 
 /* Blocks that share a row's and kv_head's attention to one token: enough to fill a large device,
- * each with 64 slots at least. */
+ * each with 64 slots at least, and no more than one of them adds up. */
 int64_t sc_plan_splits(const sc_plan *plan, const sc_cache_shape *shape);
+/* Elements of a row of in weights or operands on a device: whole 16 bytes. */
+int64_t sc_plan_depth(const sc_plan *plan, int64_t in);
 
 /* One unit of storage in bytes; the units of a row of dim elements, 0: no such row can be (q8_0
  * wants a multiple of 32). runtime/kv_*.h. */

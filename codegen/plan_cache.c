@@ -134,12 +134,14 @@ static bool offloads(const sc_plan *plan, const sc_layer_config *c) {
            (plan->options.offload_sliding || !sc_layer_type_rings(c->type));
 }
 
-/* Two slots on the device for every shape that is offloaded. */
+/* Two slots on the device for every shape that is offloaded; of its layers every other one has the
+ * second. */
 static int plan_slots(sc_plan *plan, sc_pool *pool, sc_error *err) {
     const size_t unit = sc_kv_unit_bytes(plan->options.kv_dtype);
     plan->slot = sc_pool_alloc(pool, (size_t)plan->shapes * 2 + 1, sizeof *plan->slot);
     int *first = sc_pool_alloc(pool, (size_t)plan->shapes + 1, sizeof *first);
-    if (!plan->slot || !first)
+    int *taken = sc_pool_alloc(pool, (size_t)plan->shapes + 1, sizeof *taken);
+    if (!plan->slot || !first || !taken)
         return sc_oom(err, "planning the cache");
     for (int i = 0; i < plan->layers; i++) {
         sc_layer_cache *layer = &plan->layer[i];
@@ -159,6 +161,7 @@ static int plan_slots(sc_plan *plan, sc_pool *pool, sc_error *err) {
             }
         }
         layer->slots = first[layer->shape] - 1;
+        layer->own_slot = layer->slots + taken[layer->shape]++ % 2;
     }
     if (plan->options.offloading && !plan->slots)
         return sc_fail(err, SC_EUSAGE,
@@ -231,7 +234,7 @@ int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err) {
     int rc = SC_OK;
     for (int i = 0; i < plan->layers && !rc; i++) {
         const sc_layer_config *c = &plan->config->layer[i];
-        plan->layer[i].shape = plan->layer[i].slots = -1;
+        plan->layer[i].shape = plan->layer[i].slots = plan->layer[i].own_slot = -1;
         if (sc_layer_type_has_kv(c->type))
             rc = plan_kv(plan, c, &plan->layer[i], err);
         if (!rc)

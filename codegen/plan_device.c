@@ -9,8 +9,9 @@ enum {
     ROWS = 1024,       /* rows of activations that a pass has, where the batch allows */
     LEAST_BLOCK = 16,  /* tokens of a pass, however wide the batch is */
     HEAD_ROWS = 64,    /* rows of logits at once */
-    BLOCKS = 512,      /* of attention to one token: a few per multiprocessor */
+    BLOCKS = 256,      /* of attention to one token: a few per multiprocessor */
     LEAST_SLOTS = 64,  /* of one such block */
+    MOST_SPLITS = 128, /* blocks whose parts one of them adds up */
     STAGING = 4 << 20, /* bytes that are unpacked at once */
     SMALL = 64 << 20,  /* weights of a model that is not worth a large workspace */
     SMALL_WORKSPACE = 1 << 20,
@@ -40,7 +41,12 @@ static int place(sc_buffer *place, size_t *end, int64_t a, int64_t b, int64_t c,
 
 int64_t sc_plan_splits(const sc_plan *plan, const sc_cache_shape *shape) {
     const int64_t wanted = BLOCKS / (plan->options.batch_size * shape->kv_heads);
-    return most(1, least(wanted, (shape->length + LEAST_SLOTS - 1) / LEAST_SLOTS));
+    const int64_t whole = (shape->length + LEAST_SLOTS - 1) / LEAST_SLOTS;
+    return most(1, least(wanted, least(MOST_SPLITS, whole)));
+}
+
+int64_t sc_plan_depth(const sc_plan *plan, int64_t in) {
+    return round_up(in, LOAD / (plan->options.dtype == SC_F32 ? 4 : 2));
 }
 
 /* Rows and their depth of one tensor, and its place: of its layer's run, or of all. */
@@ -50,7 +56,7 @@ static int plan_tensor(const sc_plan *plan, sc_packed *p, size_t *end, sc_error 
     p->rows = 0;
     for (int i = 0; i < p->parts; i++)
         p->rows += p->part[i].rows;
-    p->device_depth = floats ? 1 : round_up(p->in, LOAD / size);
+    p->device_depth = floats ? 1 : sc_plan_depth(plan, p->in);
     return place(&p->device, end, p->rows, p->device_depth, floats ? 4 : size, err);
 }
 
@@ -63,25 +69,26 @@ static bool is_on_host(const sc_plan *plan, int layer) {
 
 static int plan_weights(sc_plan *plan, sc_error *err) {
     sc_device_plan *d = &plan->device;
-    size_t slot = 0;
-    int rc = SC_OK;
+    size_t slot_bytes = 0;
+    int turn = 0, rc = SC_OK;
     for (int i = 0; i < plan->packed && !rc; i++)
         if (plan->pack[i].layer < 0)
             rc = plan_tensor(plan, &plan->pack[i], &d->weights_bytes, err);
     for (int layer = 0; layer < plan->layers && !rc; layer++) {
         sc_buffer *run = &d->run[layer];
-        d->on_host[layer] = is_on_host(plan, layer);
+        const bool host = is_on_host(plan, layer);
+        d->slot[layer] = host ? turn++ % 2 : -1;
         for (int i = 0; i < plan->packed && !rc; i++)
             if (plan->pack[i].layer == layer)
                 rc = plan_tensor(plan, &plan->pack[i], &run->bytes, err);
         if (!rc)
-            rc = place(run, d->on_host[layer] ? &d->host_weights_bytes : &d->weights_bytes,
-                       (int64_t)run->bytes, 1, 1, err);
-        if (d->on_host[layer] && run->bytes > slot)
-            slot = run->bytes;
+            rc = place(run, host ? &d->host_weights_bytes : &d->weights_bytes, (int64_t)run->bytes,
+                       1, 1, err);
+        if (host && run->bytes > slot_bytes)
+            slot_bytes = run->bytes;
     }
-    for (int i = 0; i < 2 && slot && !rc; i++)
-        rc = place(&d->weight_slot[i], &d->weights_bytes, (int64_t)slot, 1, 1, err);
+    for (int i = 0; i < 2 && slot_bytes && !rc; i++)
+        rc = place(&d->weight_slot[i], &d->weights_bytes, (int64_t)slot_bytes, 1, 1, err);
     return rc;
 }
 
@@ -100,11 +107,10 @@ static void widths(sc_plan *plan) {
     sc_device_plan *d = &plan->device;
     const sc_graph *g = plan->graph;
     const int64_t batch = plan->options.batch_size;
-    const int64_t load = LOAD / (plan->options.dtype == SC_F32 ? 4 : 2);
     d->block = least(plan->options.max_cache_len, most(LEAST_BLOCK, ROWS / batch));
     d->rows = batch * d->block;
     d->head_rows = least(d->rows, most(HEAD_ROWS, batch));
-    d->hidden_depth = round_up(g->hidden, load);
+    d->hidden_depth = sc_plan_depth(plan, g->hidden);
     d->hidden_stride = round_up(g->hidden, 4);
     for (int i = 0; i < g->layers; i++) {
         const sc_attention *a = g->layer[i].attention;
@@ -113,14 +119,14 @@ static void widths(sc_plan *plan) {
         d->qkv_stride =
             most(d->qkv_stride, round_up(a->q_proj.out + a->k_proj.out + a->v_proj.out, 4));
         d->q_stride = most(d->q_stride, a->heads * a->head_dim);
-        d->attended_depth = most(d->attended_depth, round_up(a->heads * a->v_head_dim, load));
+        d->attended_depth = most(d->attended_depth, sc_plan_depth(plan, a->heads * a->v_head_dim));
         d->arrived = most(d->arrived, batch * a->kv_heads);
         d->partial_floats =
             most(d->partial_floats, batch * a->kv_heads * splits * group * (a->v_head_dim + 2));
         for (int j = 0; j < g->layer[i].ops; j++)
             if (g->layer[i].op[j].kind == SC_OP_GATED_MLP) {
                 const int64_t ffn = g->layer[i].op[j].gated_mlp.ffn;
-                d->ffn_depth = most(d->ffn_depth, round_up(ffn, load));
+                d->ffn_depth = most(d->ffn_depth, sc_plan_depth(plan, ffn));
                 d->gate_up_stride = most(d->gate_up_stride, round_up(2 * ffn, 4));
             }
     }
@@ -177,9 +183,9 @@ int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err) {
     if (plan->options.offload_weights > plan->layers)
         return sc_fail(err, SC_EUSAGE, "--offload-weights: %lld, the model has %d layers",
                        (long long)plan->options.offload_weights, plan->layers);
-    d->on_host = sc_pool_alloc(pool, (size_t)plan->layers, sizeof *d->on_host);
+    d->slot = sc_pool_alloc(pool, (size_t)plan->layers, sizeof *d->slot);
     d->run = sc_pool_alloc(pool, (size_t)plan->layers, sizeof *d->run);
-    if (!d->on_host || !d->run)
+    if (!d->slot || !d->run)
         return sc_oom(err, "planning");
     int rc = plan_weights(plan, err);
     if (rc)

@@ -64,7 +64,6 @@ enum { CHOICES = 64 };
 
 struct sc_products {
     sc_cuda *cuda;
-    void *library;
 #define MEMBER(name, arguments) status(*name) arguments;
     FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -81,15 +80,16 @@ struct sc_products {
 /* Never closed, as the driver is not. */
 static int load(sc_products *p, sc_error *err) {
     static const char *const files[] = { "libcublasLt.so.13", "libcublasLt.so.12" };
-    for (size_t i = 0; i < sizeof files / sizeof *files && !p->library; i++)
-        p->library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
-    if (!p->library)
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++)
+        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
         return sc_fail(err, SC_EENV,
                        "%s: libcublasLt.so.13 or .12 cannot be opened: %s (install CUDA's cuBLAS, "
                        "or --device cpu)",
                        p->cuda->name, dlerror());
 #define FIND(function, arguments)                                                                  \
-    *(void **)&p->function = dlsym(p->library, "cublasLt" #function);                              \
+    *(void **)&p->function = dlsym(library, "cublasLt" #function);                                 \
     if (!p->function)                                                                              \
         return sc_fail(err, SC_EENV, "%s: cuBLASLt has no cublasLt" #function " (update it)",      \
                        p->cuda->name);

@@ -67,11 +67,11 @@ static int read_name(sc_cuda *cuda, const char *name, sc_error *err) {
 static int load_driver(sc_cuda *cuda, sc_error *err) {
     static const char way_out[] = "install the NVIDIA driver, or --device cpu";
     /* Never closed: the driver keeps threads of its own. */
-    cuda->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!cuda->library)
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
         return sc_fail(err, SC_EENV, "%s: no driver: %s (%s)", cuda->name, dlerror(), way_out);
 #define FIND(function, version, arguments)                                                         \
-    *(void **)&cuda->api.function = dlsym(cuda->library, "cu" #function version);                  \
+    *(void **)&cuda->api.function = dlsym(library, "cu" #function version);                        \
     if (!cuda->api.function)                                                                       \
         return sc_fail(err, SC_EENV,                                                               \
                        "%s: the driver is too old: it has no cu" #function version                 \

@@ -110,7 +110,6 @@ enum { SC_CUDA_BOUNCE = 1 << 20 };
 
 /* A device in use: its primary context, two streams, the casting's device code. */
 typedef struct {
-    void *library;
     sc_cuda_api api;
     CUdevice device;
     int ordinal, sm; /* cuda:N; 90 */
