@@ -168,10 +168,8 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     sc_scope_text(top, "settled", cuda ? "settle(cache, err)" : "SC_OK");
     sc_scope_text(top, "fill", cuda ? "fill(cache, " : "memset(");
     sc_scope_text(top, "visit", cuda ? "visit_run(cache, visit, " : "visit(");
-    if (states > 0 || indexer) {
-        sc_scope_text(top, "copy_in", cuda ? "copy_in(cache, " : "memcpy(");
-        sc_scope_text(top, "copy_out", cuda ? "copy_out(cache, " : "memcpy(");
-    }
+    if (states > 0 || indexer)
+        sc_scope_text(top, "copy", cuda ? "copy_any(cache, " : "memcpy(");
     sc_scope_number(top, "cache_shapes", plan->shapes);
     sc_scope_number(top, "arena_bytes", (int64_t)plan->arena_bytes);
     sc_scope_flag(top, "padded", plan->padding_bytes > 0);

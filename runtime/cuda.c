@@ -303,11 +303,12 @@ void sc_cuda_copy_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step,
     SC_CUDA(cuda, Memcpy2DAsync, &copy, stream);
 }
 
-/* Memory that the driver does not know is the host's, and not pinned. */
-static int is_on_device(const sc_cuda *cuda, const void *p) {
+/* HOST or DEVICE; 0: the driver does not know it, so it is the host's and not pinned. */
+static unsigned memory_of(const sc_cuda *cuda, const void *p) {
     unsigned type = 0;
-    return !cuda->api.PointerGetAttribute(&type, POINTER_ATTRIBUTE_MEMORY_TYPE, address(p)) &&
-           type == MEMORYTYPE_DEVICE;
+    const CUresult unknown =
+        cuda->api.PointerGetAttribute(&type, POINTER_ATTRIBUTE_MEMORY_TYPE, address(p));
+    return unknown ? 0 : type;
 }
 
 /* One direction or the other, a bounce at a time: as many whole runs as it holds, or a piece of
@@ -336,26 +337,23 @@ static void bounce_runs(sc_cuda *cuda, CUstream stream, unsigned char *device, s
     }
 }
 
-void sc_cuda_push_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
+void sc_cuda_move_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
                        size_t from_step, size_t bytes, size_t runs) {
     if (!bytes || !runs)
         return;
-    if (is_on_device(cuda, from))
+    const bool knows_to = memory_of(cuda, to), knows_from = memory_of(cuda, from);
+    if (knows_to && knows_from)
         sc_cuda_copy_runs(cuda, stream, to, to_step, from, from_step, bytes, runs);
-    else
+    else if (knows_to)
         bounce_runs(cuda, stream, to, to_step, (unsigned char *)(uintptr_t)from, from_step, bytes,
                     runs, 1);
-}
-
-void sc_cuda_pull_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
-                       size_t from_step, size_t bytes, size_t runs) {
-    if (!bytes || !runs)
-        return;
-    if (is_on_device(cuda, to))
-        sc_cuda_copy_runs(cuda, stream, to, to_step, from, from_step, bytes, runs);
-    else
+    else if (knows_from)
         bounce_runs(cuda, stream, (unsigned char *)(uintptr_t)from, from_step, to, to_step, bytes,
                     runs, 0);
+    else
+        for (size_t i = 0; i < runs; i++)
+            memcpy((unsigned char *)to + i * to_step, (const unsigned char *)from + i * from_step,
+                   bytes);
 }
 
 void sc_cuda_zero(sc_cuda *cuda, CUstream stream, void *at, size_t bytes) {
@@ -364,7 +362,7 @@ void sc_cuda_zero(sc_cuda *cuda, CUstream stream, void *at, size_t bytes) {
 }
 
 void sc_cuda_fill(sc_cuda *cuda, CUstream stream, void *at, int byte, size_t bytes) {
-    if (bytes && is_on_device(cuda, at))
+    if (bytes && memory_of(cuda, at) == MEMORYTYPE_DEVICE)
         SC_CUDA(cuda, MemsetD8Async, address(at), (unsigned char)byte, bytes, stream);
     else if (bytes) {
         SC_CUDA(cuda, StreamSynchronize, stream);

@@ -161,13 +161,11 @@ void sc_cuda_copy(sc_cuda *cuda, CUstream stream, void *to, const void *from, si
 void sc_cuda_copy_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
                        size_t from_step, size_t bytes, size_t runs);
 /*
- * The same between a device and memory of a caller, which may be any: the host's, pinned or not, or
- * the device's. Goes through the bounce and waits where it must; what came before on the stream is
- * done first.
+ * The same where one side or both are a caller's memory, which may be any: the host's, pinned or
+ * not, or the device's. Goes through the bounce and waits where it must; what came before on the
+ * stream is done first.
  */
-void sc_cuda_push_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
-                       size_t from_step, size_t bytes, size_t runs);
-void sc_cuda_pull_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
+void sc_cuda_move_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
                        size_t from_step, size_t bytes, size_t runs);
 void sc_cuda_zero(sc_cuda *cuda, CUstream stream, void *at, size_t bytes);
 /* memset of any memory; waits for the stream where it is not the device's. */

@@ -252,7 +252,8 @@ API const char *{{name}}_cache_device(const {{name}}_cache *cache) {
 static int check_layer(int layer, sc_error *err) {
     if (layer >= 0 && layer < LAYERS)
         return SC_OK;
-    return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d is none of 0 … %d", layer, LAYERS - 1);
+    sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d is none of 0 … %d", layer, LAYERS - 1);
+    return SC_EUSAGE; /* said so that the compiler sees no such layer looked up */
 }
 
 static int check_row(int row, sc_error *err) {
@@ -274,12 +275,13 @@ static int check_kv(int layer, sc_error *err) {
     return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d keeps no keys and values", layer);
 }
 
-/* The layer that is meant when a length is asked for: layer 0 stands for the first that has one. */
+/* The layer that is meant when a length is asked for: layer 0 stands for the first that has one, if
+ * any does. */
 static int length_layer(int layer) {
-    if (layer == 0)
-        while (layer < LAYERS && {{name}}_place[layer].shape < 0)
-            layer++;
-    return layer;
+    int first = 0;
+    while (first < LAYERS && {{name}}_place[first].shape < 0)
+        first++;
+    return layer == 0 && first < LAYERS ? first : layer;
 }
 
 API int {{name}}_cache_pad({{name}}_cache *cache, const int64_t *padding, sc_error *err) {

@@ -266,7 +266,7 @@ static int use_device(sc_error *err) {
         sc_cuda_copy(cuda, cuda->copies, x, p, 64);
         SC_CUDA(cuda, EventRecord, event, cuda->copies);
         SC_CUDA(cuda, StreamWaitEvent, cuda->compute, event, 0);
-        sc_cuda_pull_runs(cuda, cuda->compute, plain, 64, x, 64, 64, 1);
+        sc_cuda_move_runs(cuda, cuda->compute, plain, 64, x, 64, 64, 1);
         rc = sc_cuda_finish(cuda, cuda->compute, err);
         if (!rc)
             rc = sc_cuda_finish(cuda, cuda->copies, err);

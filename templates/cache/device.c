@@ -21,33 +21,19 @@ int {{name}}_cache_whole(const {{name}}_cache *cache, sc_error *err) {
                    cache->cuda->name);
 }
 
-/* Runs of bytes from a caller to the cache, and back. */
-static void runs_in(const {{name}}_cache *cache, void *to, size_t to_step, const void *from,
-                    size_t from_step, size_t bytes, size_t runs) {
+/* Runs of bytes between the cache and a caller, either way. */
+static void move_runs(const {{name}}_cache *cache, void *to, size_t to_step, const void *from,
+                      size_t from_step, size_t bytes, size_t runs) {
     if (!sc_cuda_resume(cache->cuda))
         return;
-    sc_cuda_push_runs(cache->cuda, cache->cuda->compute, to, to_step, from, from_step, bytes, runs);
+    sc_cuda_move_runs(cache->cuda, cache->cuda->compute, to, to_step, from, from_step, bytes, runs);
     sc_cuda_leave(cache->cuda);
 }
 
-static void runs_out(const {{name}}_cache *cache, void *to, size_t to_step, const void *from,
-                     size_t from_step, size_t bytes, size_t runs) {
-    if (!sc_cuda_resume(cache->cuda))
-        return;
-    sc_cuda_pull_runs(cache->cuda, cache->cuda->compute, to, to_step, from, from_step, bytes, runs);
-    sc_cuda_leave(cache->cuda);
-}
-
-static void copy_out(const {{name}}_cache *cache, void *to, const void *from, size_t bytes) {
+/* memcpy, of the same. */
+static void copy_any(const {{name}}_cache *cache, void *to, const void *from, size_t bytes) {
     if (cache->cuda)
-        runs_out(cache, to, 0, from, 0, bytes, 1);
-    else
-        memcpy(to, from, bytes);
-}
-
-static void copy_in(const {{name}}_cache *cache, void *to, const void *from, size_t bytes) {
-    if (cache->cuda)
-        runs_in(cache, to, 0, from, 0, bytes, 1);
+        move_runs(cache, to, 0, from, 0, bytes, 1);
     else
         memcpy(to, from, bytes);
 }
@@ -151,9 +137,9 @@ static void between(const {{name}}_cache *cache, const ring_rows *r, kv *slots, 
         const size_t bytes = (size_t)(n * r->units) * sizeof(kv);
         kv *here = slots + slot * r->units, *there = other + (pos - begin) * r->units;
         if (into_slots)
-            runs_in(cache, here, slot_step, there, other_step, bytes, (size_t)r->heads);
+            move_runs(cache, here, slot_step, there, other_step, bytes, (size_t)r->heads);
         else
-            runs_out(cache, there, other_step, here, slot_step, bytes, (size_t)r->heads);
+            move_runs(cache, there, other_step, here, slot_step, bytes, (size_t)r->heads);
         pos += n;
     }
 }
@@ -166,7 +152,7 @@ static void put_on_device(const {{name}}_cache *cache, const shape_info *shape, 
     const int64_t gone = shape->evicted ? end - shape->slots : 0; /* positions below it leave */
     between(cache, &r, slots, evicted, first, shape->evicted, first, least(gone, seen), false);
     if (gone > most(seen, first))
-        runs_in(cache, evicted + (most(seen, first) - first) * units,
+        move_runs(cache, evicted + (most(seen, first) - first) * units,
                 (size_t)(shape->evicted * units) * sizeof(kv), rows + (most(seen, first) - seen) * units,
                 (size_t)(tokens * units) * sizeof(kv),
                 (size_t)((gone - most(seen, first)) * units) * sizeof(kv), (size_t)shape->kv_heads);
@@ -182,7 +168,7 @@ static void gather_runs(const {{name}}_cache *cache, const shape_info *shape, kv
     const int64_t stored = most(0, seen - shape->slots), end = least(seen, from + length);
     fill(cache, out, 0, (size_t)(shape->kv_heads * length * units) * sizeof *out);
     if (from < stored)
-        runs_out(cache, out, (size_t)(length * units) * sizeof *out, evicted,
+        move_runs(cache, out, (size_t)(length * units) * sizeof *out, evicted,
                  (size_t)(shape->evicted * units) * sizeof *out,
                  (size_t)((least(stored, end) - from) * units) * sizeof *out, (size_t)shape->kv_heads);
     between(cache, &r, slots, out, from, length, most(most(from, stored), kept), end, false);

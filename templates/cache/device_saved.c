@@ -14,12 +14,12 @@ static int visit_run(const {{name}}_cache *cache, int (*visit)(void *run, size_t
     for (size_t at = 0; at < bytes; at += PIECE) {
         const size_t n = bytes - at < PIECE ? bytes - at : PIECE;
         if (visit != read_run && visit != skim_run)
-            copy_out(cache, piece, (unsigned char *)run + at, n);
+            copy_any(cache, piece, (unsigned char *)run + at, n);
         const int rc = visit(piece, n, arg);
         if (rc)
             return rc;
         if (visit == read_run)
-            copy_in(cache, (unsigned char *)run + at, piece, n);
+            copy_any(cache, (unsigned char *)run + at, piece, n);
     }
     return 0;
 }

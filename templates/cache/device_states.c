@@ -10,9 +10,9 @@ static void shift_on_device(const {{name}}_cache *cache, int i, int row, const u
     const size_t columns = (size_t)states[i].columns * states[i].size;
     const size_t old = visible && shown > fresh ? shown - fresh : 0; /* that are shown */
     if (old)
-        runs_out(cache, visible, shown, state + (columns - old), columns, old, channels);
+        move_runs(cache, visible, shown, state + (columns - old), columns, old, channels);
     if (visible)
-        runs_in(cache, visible + old, shown, inputs + (fresh - (shown - old)), fresh, shown - old,
+        move_runs(cache, visible + old, shown, inputs + (fresh - (shown - old)), fresh, shown - old,
                 channels);
     if (fresh < columns && sc_cuda_resume(cuda)) {
         const uint64_t words[] = { (uint64_t)(uintptr_t)state, channels, columns, fresh };
@@ -21,7 +21,7 @@ static void shift_on_device(const {{name}}_cache *cache, int i, int row, const u
         sc_cuda_leave(cuda);
     }
     const size_t kept = fresh < columns ? fresh : columns;
-    runs_in(cache, state + (columns - kept), columns, inputs + (fresh - kept), fresh, kept, channels);
+    move_runs(cache, state + (columns - kept), columns, inputs + (fresh - kept), fresh, kept, channels);
 }
 
 {{/has_states}}

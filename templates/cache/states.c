@@ -53,8 +53,9 @@ static int find_state(int *state, int layer, int index, int recurrent, sc_error 
             *state = i;
             return SC_OK;
         }
-    return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d has no %s %d", layer,
-                   recurrent ? "recurrent_state" : "conv_state", index);
+    sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d has no %s %d", layer,
+            recurrent ? "recurrent_state" : "conv_state", index);
+    return SC_EUSAGE; /* said so that the compiler sees *state used only where it is set */
 }
 
 static unsigned char *state_row(const {{name}}_cache *cache, int i, int row) {
@@ -153,7 +154,7 @@ static int update_recurrent_rows({{name}}_cache *cache, int layer, int index, in
     const int rc = find_state(&i, layer, index, 1, err);
     if (rc)
         return rc;
-    {{copy_in}}state_row(cache, i, from), state,
+    {{copy}}state_row(cache, i, from), state,
            (size_t)((to - from) * states[i].columns) * states[i].size);
     for (int row = from; row < to; row++)
         cache->now.held[i][row] = 1;
@@ -178,7 +179,7 @@ static int read_state(const {{name}}_cache *cache, int layer, int index, int rec
     const int rc = find_state(&i, layer, index, recurrent, err);
     if (rc)
         return rc;
-    {{copy_out}}state, state_row(cache, i, 0),
+    {{copy}}state, state_row(cache, i, 0),
            (size_t)(BATCH * states[i].channels * states[i].columns) * states[i].size);
     return {{settled}};
 }
@@ -214,7 +215,7 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
                            layer, tokens, (long long)cache->now.indexed[layer][row],
                            (long long)(slots - cache->now.indexed[layer][row]), MAX_CACHE_LEN);
     for (int row = from; row < to; row++) {
-        {{copy_in}}cache->arena + indexers[layer].offset +
+        {{copy}}cache->arena + indexers[layer].offset +
                    (size_t)(row * slots + cache->now.indexed[layer][row]) * width,
                (const unsigned char *)keys + (size_t)((row - from) * tokens) * width,
                (size_t)tokens * width);
@@ -244,7 +245,7 @@ API int {{name}}_cache_read_indexer(const {{name}}_cache *cache, int layer, void
         /* A crop leaves keys behind its end. */
         unsigned char *to = (unsigned char *)keys + (size_t)(row * slots) * width;
         const size_t used = (size_t)cache->now.indexed[layer][row] * width;
-        {{copy_out}}to, cache->arena + indexers[layer].offset + (size_t)(row * slots) * width, used);
+        {{copy}}to, cache->arena + indexers[layer].offset + (size_t)(row * slots) * width, used);
         {{fill}}to + used, 0, (size_t)slots * width - used);
     }
     return {{settled}};

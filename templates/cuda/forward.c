@@ -136,7 +136,7 @@ typedef struct {
 } wanted;
 
 static void pull(const pass *p, void *to, size_t to_step, size_t from, size_t bytes, size_t runs) {
-    sc_cuda_pull_runs(p->cuda, p->cuda->compute, to, to_step, at(p, from), bytes, bytes, runs);
+    sc_cuda_move_runs(p->cuda, p->cuda->compute, to, to_step, at(p, from), bytes, bytes, runs);
 }
 
 /* Every position's logits, some rows at once. */

@@ -75,8 +75,8 @@ static void unpack_gated_vector(unpacking *u, int i, unsigned char *to) {
     const size_t bytes = (size_t)tensors[i].first_rows * sizeof(float);
     for (int part = 0; part < 2; part++, from += HALF, to += bytes) {
         const size_t whole = bytes / HALF;
-        sc_cuda_push_runs(cuda, cuda->compute, to, HALF, from, 2 * HALF, HALF, whole);
-        sc_cuda_push_runs(cuda, cuda->compute, to + whole * HALF, HALF, from + whole * 2 * HALF, HALF,
+        sc_cuda_move_runs(cuda, cuda->compute, to, HALF, from, 2 * HALF, HALF, whole);
+        sc_cuda_move_runs(cuda, cuda->compute, to + whole * HALF, HALF, from + whole * 2 * HALF, HALF,
                           bytes % HALF, 1);
     }
 }
@@ -94,11 +94,11 @@ static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
         unpack_gated_vector(u, i, to);
         break;
     case VECTOR:
-        sc_cuda_push_runs(cuda, cuda->compute, to, 0, from, 0,
+        sc_cuda_move_runs(cuda, cuda->compute, to, 0, from, 0,
                           (size_t)tensors[i].rows * sizeof(float), 1);
         break;
     case PLAIN_ROWS:
-        sc_cuda_push_runs(cuda, cuda->compute, to, (size_t)tensors[i].depth * WEIGHT_BYTES, from, row,
+        sc_cuda_move_runs(cuda, cuda->compute, to, (size_t)tensors[i].depth * WEIGHT_BYTES, from, row,
                           row, (size_t)tensors[i].rows);
         break;
     }
