@@ -463,10 +463,6 @@ END_TEST
 
 Suite *cuda_suite(void) {
     Suite *suite = suite_create("cuda");
-    if (*cast_sanitize) { /* minutes of compilers and fibers: without sanitizers alone */
-        printf("cuda: left out under sanitizers\n");
-        return suite;
-    }
     if (!device_available())
         return suite;
     TCase *goldens = tcase_create("goldens"), *orders = tcase_create("orders");
