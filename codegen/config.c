@@ -1,6 +1,8 @@
 /* config.c - see config.h. */
 #include "config.h"
 
+#include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "config_read.h"
@@ -127,12 +129,23 @@ static void read_window(sc_reader *r) {
 }
 
 static void read_act(sc_reader *r) {
-    const cJSON *item = sc_json_get(r->json, "hidden_act");
-    r->config->hidden_act = "silu";
-    if (item && (!cJSON_IsString(item) || strcmp(item->valuestring, "silu")))
-        sc_read_fail(r, "hidden_act",
-                     sc_pool_printf(r->pool, "%s is none of silu", sc_read_quote(r, item)));
-    sc_read_record(r, "hidden_act", "silu", item ? r->file : sc_read_by_default(r));
+    static const char *const known[] = { "silu",     "swish",    "gelu", "gelu_pytorch_tanh",
+                                         "gelu_new", "gelu_fast", "relu", "relu2" };
+    const sc_family *f = r->config->family;
+    const char *key = f->act_key ? f->act_key : "hidden_act";
+    const cJSON *item = sc_read_item(r, key);
+    const char *usual = f->hidden_act ? f->hidden_act : "silu";
+    const char *name = !item ? usual : cJSON_IsString(item) ? item->valuestring : "";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i], name))
+            r->config->hidden_act = known[i];
+    if (!r->config->hidden_act)
+        sc_read_fail(r, key,
+                     sc_pool_printf(r->pool,
+                                    "%s is none of silu, gelu, gelu_pytorch_tanh, gelu_new, relu, "
+                                    "relu2",
+                                    sc_read_quote(r, item)));
+    sc_read_record(r, key, name, item ? r->file : sc_read_by_default(r));
 }
 
 static void read_dtype(sc_reader *r) {
@@ -202,6 +215,15 @@ static void read_bos(sc_reader *r) {
                    item ? r->file : sc_read_by_default(r));
 }
 
+/* Whether the family has a key of that name. */
+static bool is_own(const sc_reader *r, const char *name) {
+    const sc_key *key = r->config->family->key;
+    for (; key && key->key; key++)
+        if (!strcmp(key->key, name))
+            return true;
+    return false;
+}
+
 /* Settings of other families: here they would change nothing in the reference, and are hardly
  * meant. */
 static void refuse_foreign(sc_reader *r) {
@@ -219,7 +241,85 @@ static void refuse_foreign(sc_reader *r) {
                                         "alibi",
                                         "attention_chunk_size" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        refuse(r, keys[i], "this family has no such setting");
+        if (!is_own(r, keys[i]))
+            refuse(r, keys[i], "this family has no such setting");
+}
+
+static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_config_value *value) {
+    const bool list = cJSON_IsArray(item);
+    const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
+    double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
+    bool good = list;
+    const cJSON *entry;
+    if (!number) {
+        r->rc = sc_oom(r->err, "reading the config");
+        return;
+    }
+    cJSON_ArrayForEach(entry, item) {
+        good &= cJSON_IsBool(entry) || (cJSON_IsNumber(entry) && isfinite(entry->valuedouble));
+        number[value->count++] = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+    }
+    value->list = number;
+    if (!good)
+        sc_read_fail(r, key,
+                     sc_pool_printf(r->pool, "%s is no list of numbers", sc_read_quote(r, item)));
+    sc_read_record(r, key, sc_read_quote(r, item), r->file);
+}
+
+/* A key of the family's own. */
+static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
+    const cJSON *item = sc_read_item(r, key->key);
+    const bool null_ok = key->null || key->fallback < 0;
+    value->key = key->key;
+    value->number = key->fallback;
+    if (key->kind == SC_KEY_FLAG)
+        value->number = sc_read_flag(r, key->key, key->fallback > 0);
+    else if (key->kind == SC_KEY_NUMBERS) {
+        if (item && !cJSON_IsNull(item))
+            read_numbers(r, key->key, item, value);
+    } else if (key->kind != SC_KEY_NOTHING) {
+        int64_t whole = 0;
+        const bool null = item && cJSON_IsNull(item);
+        const bool number = item && cJSON_IsNumber(item) && isfinite(item->valuedouble);
+        if (null && null_ok)
+            value->number = SC_NULL;
+        else if (item && (!number || (key->kind == SC_KEY_COUNT &&
+                                      (!sc_json_int(item, &whole) || whole < 0 ||
+                                       whole > SC_LARGEST))))
+            sc_read_fail(r, key->key,
+                         sc_pool_printf(r->pool, "%s is no %s", sc_read_quote(r, item),
+                                        key->kind == SC_KEY_COUNT ? "whole number from 0 on"
+                                                                  : "number"));
+        else if (item)
+            value->number = item->valuedouble;
+        sc_read_record(r, key->key,
+                       value->number < 0 && null_ok ? "null"
+                                                    : sc_read_number_text(r->pool, value->number),
+                       item ? r->file : sc_read_by_default(r));
+    }
+}
+
+static void read_keys(sc_reader *r) {
+    sc_config *c = r->config;
+    const sc_key *key = c->family->key;
+    int count = 0;
+    while (key && key[count].key)
+        count++;
+    c->value = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *c->value);
+    if (!c->value) {
+        r->rc = sc_oom(r->err, "reading the config");
+        return;
+    }
+    for (; c->values < count && !r->rc; c->values++)
+        read_own(r, &key[c->values], &c->value[c->values]);
+}
+
+const sc_config_value *sc_config_key(const sc_config *config, const char *key) {
+    int i = 0;
+    while (i < config->values - 1 && strcmp(config->value[i].key, key))
+        i++;
+    assert(i < config->values && !strcmp(config->value[i].key, key));
+    return &config->value[i];
 }
 
 /* What a graph needs besides the layers, strictly. */
@@ -227,22 +327,26 @@ static void read_model(sc_reader *r, const cJSON *generation) {
     sc_config *c = r->config;
     const sc_family *f = c->family;
     c->vocab_size = sc_read_count(r, "vocab_size", f->vocab_size, false);
-    c->intermediate_size = sc_read_count(r, "intermediate_size", f->intermediate_size, false);
-    sc_read_rope(r);
+    if (f->intermediate_size)
+        c->intermediate_size = sc_read_count(r, "intermediate_size", f->intermediate_size, false);
+    if (!f->no_rope)
+        sc_read_rope(r);
     read_act(r);
-    c->rms_norm_eps = sc_read_real(r, r->json, "", "rms_norm_eps", 1e-6);
-    c->tie_word_embeddings = sc_read_flag(r, "tie_word_embeddings", false);
+    c->rms_norm_eps = sc_read_real(r, r->json, "", f->eps_key ? f->eps_key : "rms_norm_eps",
+                                   f->eps > 0 ? f->eps : 1e-6);
+    c->tie_word_embeddings = sc_read_flag(r, "tie_word_embeddings", f->tied);
     if (f->attention_bias)
         c->attention_bias = sc_read_flag(r, "attention_bias", false);
-    else
+    else if (!is_own(r, "attention_bias"))
         refuse(r, "attention_bias", "this family has no such bias");
     if (f->mlp_bias)
         c->mlp_bias = sc_read_flag(r, "mlp_bias", false);
-    else
+    else if (!is_own(r, "mlp_bias"))
         refuse(r, "mlp_bias", "this family has no such bias");
     refuse(r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
     refuse(r, "per_layer_config", "this family's layers are alike");
     refuse_foreign(r);
+    read_keys(r);
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
         if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION)
             sc_read_unsupported(r, "layer_types",

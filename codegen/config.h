@@ -66,6 +66,14 @@ typedef struct {
     const char *key, *value, *from; /* from: "config.json", "default of qwen3", "rule: …" */
 } sc_config_entry;
 
+/* The value of a key that only some families have; families.h, sc_key. */
+typedef struct {
+    const char *key;
+    double number; /* of a flag 0 or 1; SC_NULL: null */
+    int count;     /* of a list */
+    const double *list;
+} sc_config_value;
+
 typedef struct sc_family sc_family; /* families.h */
 
 typedef struct {
@@ -85,11 +93,11 @@ typedef struct {
     /* Read for families whose graph can be built. */
     int64_t vocab_size, intermediate_size;
     const char *hidden_act;
-    double rms_norm_eps;
+    double rms_norm_eps; /* or layer_norm_eps, …: the family's */
     bool tie_word_embeddings, attention_bias, mlp_bias;
     struct {
         const char *rope_type; /* default, linear, llama3 */
-        double rope_theta, factor, low_freq_factor, high_freq_factor;
+        double rope_theta, partial_rotary_factor, factor, low_freq_factor, high_freq_factor;
         int64_t original_max_position_embeddings;
         int64_t freq_factors;     /* GGUF's rope_freqs: count, 0 = none */
         const float *freq_factor; /* inv_freq[i] /= freq_factor[i] */
@@ -98,11 +106,17 @@ typedef struct {
     int64_t eos_token_id[16];
     int64_t bos_token_id; /* -1: null */
 
+    int values;
+    sc_config_value *value; /* of the family's own keys */
+
     int entries;
     sc_config_entry *entry; /* every value, in reading order, with its origin */
     int notes;
     const char **note; /* what inspect and export should say: "sliding_window: 8 is not used, …" */
 } sc_config;
+
+/* The value of one of the family's own keys; it must be one. */
+const sc_config_value *sc_config_key(const sc_config *config, const char *key);
 
 /* From a parsed object. generation (generation_config.json, may be NULL) wins for eos_token_id.
  * generic: an unknown model_type is read by the keys all families share, with notes on what is

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config_read.h"
+#include "families.h"
 #include "json.h"
 
 /* Keys of rope_parameters that we know; any other may change the arithmetic. */
@@ -26,12 +27,6 @@ static void check_rope_keys(sc_reader *r, const cJSON *form, const char *where) 
                 sc_pool_printf(r->pool, "is no key that %s knows (docs/adding-a-family.md)",
                                r->config->model_type));
     }
-    const cJSON *partial = sc_json_get(form, "partial_rotary_factor");
-    if (partial && !cJSON_IsNull(partial) &&
-        !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
-        sc_read_unsupported(r, sc_pool_printf(r->pool, "%spartial_rotary_factor", where),
-                            sc_pool_printf(r->pool, "%s is not what %s does",
-                                           sc_read_quote(r, partial), r->config->model_type));
 }
 
 static const cJSON *object_or_null(sc_reader *r, const char *key) {
@@ -97,6 +92,29 @@ static void read_scaling(sc_reader *r, const cJSON *form, const char *where) {
                      "is not above low_freq_factor");
 }
 
+/* The part of a head that is turned: in the form or beside it. */
+static void read_partial(sc_reader *r, const cJSON *form, const char *where) {
+    sc_config *c = r->config;
+    const double usual = c->family->rotary_factor;
+    const bool inside = sc_json_get(form, "partial_rotary_factor") != NULL;
+    const cJSON *object = inside ? form : r->json;
+    const cJSON *partial = sc_json_get(object, "partial_rotary_factor");
+    where = inside ? where : "";
+    c->rope.partial_rotary_factor = usual > 0 ? usual : 1;
+    if (!partial || cJSON_IsNull(partial))
+        return;
+    const double factor = sc_read_real(r, object, where, "partial_rotary_factor", 1);
+    if (!r->rc && factor > 1)
+        sc_read_fail(r, sc_pool_printf(r->pool, "%spartial_rotary_factor", where),
+                     "is above 1");
+    if (usual > 0)
+        c->rope.partial_rotary_factor = factor;
+    else if (factor < 1)
+        sc_read_unsupported(r, sc_pool_printf(r->pool, "%spartial_rotary_factor", where),
+                            sc_pool_printf(r->pool, "%s is not what %s does",
+                                           sc_read_quote(r, partial), c->model_type));
+}
+
 /* rope_parameters (transformers 5), or rope_theta and rope_scaling (4); in both, they must agree.
  */
 static void read_forms(sc_reader *r) {
@@ -124,15 +142,11 @@ static void read_forms(sc_reader *r) {
         read_rope_type(r, form, where);
     if (r->rc || !r->config->rope.rope_type)
         return;
-    r->config->rope.rope_theta = theta ? sc_read_real(r, form, where, "rope_theta", 10000)
-                                       : sc_read_real(r, r->json, "", "rope_theta", 10000);
+    const double usual = r->config->family->rope_theta > 0 ? r->config->family->rope_theta : 10000;
+    r->config->rope.rope_theta = theta ? sc_read_real(r, form, where, "rope_theta", usual)
+                                       : sc_read_real(r, r->json, "", "rope_theta", usual);
     read_scaling(r, form, where);
-    const cJSON *partial = sc_json_get(r->json, "partial_rotary_factor");
-    if (partial && !cJSON_IsNull(partial) &&
-        !(partial->valuedouble >= 1 && partial->valuedouble <= 1))
-        sc_read_unsupported(r, "partial_rotary_factor",
-                            sc_pool_printf(r->pool, "%s is not what %s does",
-                                           sc_read_quote(r, partial), r->config->model_type));
+    read_partial(r, form, where);
 }
 
 /* GGUF's rope_freqs.weight, which its reader turns into a key of ours. */

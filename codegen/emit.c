@@ -33,13 +33,17 @@ int sc_emit_layout(char hex[65], sc_pool *pool, const sc_plan *plan, sc_error *e
     }
     for (int i = 0; i < plan->packed && !rc; i++) {
         const sc_packed *p = &plan->pack[i];
-        snprintf(line, sizeof line, "tensor %d %d %.64s %lld %lld %llu %llu\n", (int)p->kind,
-                 p->layer, p->field, (long long)p->in, (long long)p->panels,
+        const sc_weight *w = p->weight;
+        snprintf(line, sizeof line, "tensor %d %d %.64s %lld %lld %llu %llu\n", (int)w->kind,
+                 p->layer, w->field, (long long)w->in, (long long)p->panels,
                  (unsigned long long)p->offset, (unsigned long long)p->bytes);
         rc = sc_sha256_update(sum, line, strlen(line), err);
-        for (int k = 0; k < p->parts && !rc; k++) {
-            snprintf(line, sizeof line, "part %.400s %lld\n",
-                     p->part[k].tensor ? p->part[k].tensor : "-", (long long)p->part[k].rows);
+        for (int k = 0; k < w->parts && !rc; k++) {
+            const sc_part *part = &w->part[k];
+            snprintf(line, sizeof line, "part %.300s %lld %lld %lld %lld %d %g\n",
+                     part->tensor ? part->tensor : "-", (long long)part->rows,
+                     (long long)part->first, (long long)part->run, (long long)part->stride,
+                     part->transposed, (double)part->plus);
             rc = sc_sha256_update(sum, line, strlen(line), err);
         }
     }
@@ -81,22 +85,29 @@ static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *conf
     sc_scope_text(s, "vector", o->arch->vector);
     sc_scope_number(s, "weights_bytes", (int64_t)plan->weights_bytes);
     sc_scope_number(s, "block", plan->block);
-    sc_scope_number(s, "hidden_stride", plan->hidden_stride);
-    sc_scope_number(s, "qkv_stride", plan->qkv_stride);
-    sc_scope_number(s, "attended_stride", plan->attended_stride);
-    sc_scope_number(s, "ffn_stride", plan->ffn_stride);
     sc_scope_number(s, "attention_dim", plan->attention_dim);
     sc_scope_number(s, "attention_queries", plan->attention_queries);
     sc_scope_number(s, "step_kv", plan->step_kv);
     sc_scope_number(s, "k_chunk", 192);
     sc_scope_flag(s, "pairs", plan->pairs);
     sc_scope_text(s, "operand_store", plan->pairs ? "vec_store_bf16" : "vec_store");
-    sc_scope_text(s, "operand_from", plan->pairs ? "sc_to_bf16" : "");
     sc_scope_text(s, "operand_ctype", plan->pairs ? "unsigned short" : "float");
     sc_scope_number(s, "hidden_depth", plan->pairs ? (g->hidden + 1) / 2 * 2 : g->hidden);
     sc_scope_number(s, "head_panels", (g->vocab + plan->panel - 1) / plan->panel);
     sc_scope_flag(s, "tied", g->tied);
-    sc_scope_real(s, "norm_eps", g->norm.eps);
+    sc_scope_flag(s, "embed_scaled", g->embed_scale < 1 || g->embed_scale > 1);
+    sc_scope_real(s, "embed_scale", g->embed_scale);
+    sc_scope_flag(s, "head_bias", g->lm_head_bias != NULL);
+    sc_scope_flag(s, "logits_scaled", g->logits_scale < 1 || g->logits_scale > 1);
+    sc_scope_real(s, "logits_scale", g->logits_scale);
+    sc_scope_flag(s, "logits_capped", g->logits_softcap > 0);
+    sc_scope_real(s, "logits_softcap", g->logits_softcap);
+    const sc_value *head_in = &g->value[g->head_in.value];
+    sc_scope_text(s, "head_in",
+                  plan->pairs && head_in->floats
+                      ? sc_pool_printf(s->pool, "%s_operands", head_in->name)
+                      : head_in->name);
+    sc_scope_number(s, "head_in_stride", plan->stride[g->head_in.value]);
     sc_scope_number(s, "eos_count", config->eos_count);
     const char *eos = "";
     for (int i = 0; i < config->eos_count; i++)

@@ -87,7 +87,7 @@ static void emit_head(sc_scope *top, const sc_plan *plan) {
     sc_scope_flag(&s, "plain", true);
     sc_scope_flag(&s, "add", false);
     sc_scope_flag(&s, "normed", true);
-    sc_scope_real(&s, "norm_eps", g->norm.eps);
+    sc_scope_real(&s, "norm_eps", g->last.op[0].row.f[0]);
     const sc_cuda_linear linear = {
         .in = g->hidden, .out = g->vocab, .normed = true, .y_stride = "VOCAB"
     };

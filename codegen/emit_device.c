@@ -42,9 +42,9 @@ static void emit_places(sc_scope *top, const sc_plan *plan) {
         const sc_packed *p = &plan->pack[i];
         if (p->layer >= 0)
             continue;
-        sc_scope_number(top, sc_pool_printf(top->pool, "%s_at", p->field),
+        sc_scope_number(top, sc_pool_printf(top->pool, "%s_at", p->weight->field),
                         (int64_t)p->device.offset);
-        if (!strcmp(p->field, "lm_head")) {
+        if (!strcmp(p->weight->field, "lm_head")) {
             sc_scope_number(top, "lm_head_depth", p->device_depth);
             if (plan->graph->tied)
                 sc_scope_number(top, "embed_tokens_at", (int64_t)p->device.offset);

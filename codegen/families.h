@@ -23,6 +23,22 @@ typedef struct {
     const char *key, *stored;
 } sc_alias;
 
+/* A key that only some families have, and what it is when absent. */
+typedef enum {
+    SC_KEY_COUNT, /* a whole number from 0 on */
+    SC_KEY_REAL,  /* any finite number */
+    SC_KEY_FLAG,
+    SC_KEY_NUMBERS, /* a list of numbers or flags */
+    SC_KEY_NOTHING  /* changes nothing in inference: read so that it is known */
+} sc_key_kind;
+
+typedef struct {
+    const char *key;
+    sc_key_kind kind;
+    double fallback; /* of a list: nothing; SC_NULL: null */
+    bool null;       /* null is allowed although the fallback is another; it reads as SC_NULL */
+} sc_key;
+
 enum { SC_NEVER = INT32_MAX }; /* a period that no model is long enough for */
 
 struct sc_family {
@@ -56,9 +72,17 @@ struct sc_family {
     void (*widths)(sc_reader *r);
 
     /* The graph. NULL: only the cache can be cast. */
-    int (*build)(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err);
-    int64_t vocab_size, intermediate_size, bos_token_id, eos_token_id;
+    void (*build)(sc_builder *b);
+    int64_t vocab_size, intermediate_size, bos_token_id, eos_token_id; /* size 0: no such key */
+    const char *hidden_act, *act_key; /* NULL: "silu", "hidden_act" */
+    double eps;                       /* 0: 1e-6 */
+    const char *eps_key;              /* NULL: "rms_norm_eps" */
+    bool tied;                        /* tie_word_embeddings, where it is absent */
     bool attention_bias, mlp_bias; /* the class has this key; its default is false everywhere */
+    bool no_rope;
+    double rope_theta;    /* 0: 10000 */
+    double rotary_factor; /* partial_rotary_factor where it is absent; 0: no such key */
+    const sc_key *key;             /* what only this family has; ends with a NULL key */
 };
 
 /* The family of that model_type, NULL: unknown. */

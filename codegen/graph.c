@@ -1,218 +1,125 @@
-/* graph.c - sc_config -> sc_graph: the common frame, the parts builders share, the print. */
+/* graph.c - sc_config -> sc_graph: the frame around a family's builder; text and print. */
 #include "graph.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "families.h"
 #include "graph_build.h"
+#include "template.h"
 
-static const double pi = 3.14159265358979323846;
-
-/* Frequency of llama3: long waves are stretched by factor, short ones kept, between them a blend.
- * transformers modeling_rope_utils.py, _compute_llama3_parameters. */
-static double llama3_freq(double freq, const sc_config *config) {
-    const double factor = config->rope.factor;
-    const double low = config->rope.low_freq_factor, high = config->rope.high_freq_factor;
-    const double context = (double)config->rope.original_max_position_embeddings;
-    const double wavelen = 2 * pi / freq;
-    if (wavelen < context / high)
-        return freq;
-    if (wavelen > context / low)
-        return freq / factor;
-    const double smooth = (context / wavelen - low) / (high - low);
-    return (1 - smooth) * freq / factor + smooth * freq;
+const sc_attention *sc_layer_attention(const sc_graph *graph, int layer) {
+    const sc_op_list *list = &graph->layer[layer];
+    for (int i = 0; i < list->ops; i++)
+        if (list->op[i].kind == SC_OP_ATTENTION)
+            return &list->op[i].attention;
+    return NULL;
 }
 
-/* In double, rounded once. */
-static float inv_freq(const sc_config *config, int64_t i) {
-    double freq = pow(config->rope.rope_theta, -2.0 * (double)i / (double)config->head_dim);
-    if (!strcmp(config->rope.rope_type, "linear"))
-        freq /= config->rope.factor;
-    else if (!strcmp(config->rope.rope_type, "llama3"))
-        freq = llama3_freq(freq, config);
-    if (config->rope.freq_factors)
-        freq /= (double)config->rope.freq_factor[i];
-    return (float)freq;
+const sc_weight *sc_op_weight(const sc_op *op, int i) {
+    const sc_weight *w[3] = { NULL };
+    if (op->kind == SC_OP_ROW) {
+        w[0] = op->row.w;
+        w[1] = op->row.w2;
+    } else if (op->kind == SC_OP_LINEAR) {
+        w[0] = op->linear.w;
+        w[1] = op->linear.bias;
+    } else {
+        w[0] = op->attention.q_norm;
+        w[1] = op->attention.k_norm;
+    }
+    for (int k = 0; k < 3; k++)
+        if (w[k] && !i--)
+            return w[k];
+    return NULL;
 }
 
-static bool same_rope(const sc_rope *a, const sc_rope *b) {
-    return a->rotary_dim == b->rotary_dim &&
-           memcmp(&a->attention_factor, &b->attention_factor, sizeof(float)) == 0 &&
-           memcmp(a->inv_freq, b->inv_freq, sizeof(float) * (size_t)a->rotary_dim / 2) == 0;
+/* ---- whose buffer is read by what ---- */
+
+static void mark_floats(sc_graph *g, sc_span span) {
+    if (span.value >= 0)
+        g->value[span.value].floats = true;
 }
 
-int sc_graph_rope(int *index, sc_graph *graph, sc_pool *pool, const sc_config *config,
-                  sc_error *err) {
-    const int64_t pairs = config->head_dim / 2;
-    float *freq = sc_pool_alloc(pool, (size_t)pairs, sizeof *freq);
-    sc_rope *ropes = sc_pool_alloc(pool, (size_t)graph->ropes + 1, sizeof *ropes);
-    if (!freq || !ropes)
-        return sc_oom(err, "building the graph");
-    for (int64_t i = 0; i < pairs; i++)
-        freq[i] = inv_freq(config, i);
-    const sc_rope rope = { config->rope.rope_type, config->rope.rope_theta, 2 * pairs, freq, 1.0f };
-    for (int i = 0; i < graph->ropes; i++)
-        if (same_rope(&graph->rope[i], &rope)) {
-            *index = i;
-            return SC_OK;
+static void mark_list(sc_graph *g, const sc_op_list *list) {
+    for (int i = 0; i < list->ops; i++) {
+        const sc_op *op = &list->op[i];
+        if (op->kind == SC_OP_ROW) {
+            mark_floats(g, op->row.a);
+            mark_floats(g, op->row.b);
+            mark_floats(g, op->row.out); /* its function writes floats */
+        } else if (op->kind == SC_OP_LINEAR) {
+            g->value[op->linear.x.value].operand = true;
+            if (op->linear.add)
+                mark_floats(g, op->linear.y);
+        } else {
+            mark_floats(g, op->attention.q);
+            mark_floats(g, op->attention.k);
+            mark_floats(g, op->attention.v);
         }
-    if (graph->ropes)
-        memcpy(ropes, graph->rope, (size_t)graph->ropes * sizeof *ropes);
-    ropes[graph->ropes] = rope;
-    graph->rope = ropes;
-    *index = graph->ropes++;
-    return SC_OK;
-}
-
-/* A layer's tensors by name; out of memory is remembered. */
-typedef struct {
-    sc_pool *pool;
-    int layer;
-    bool failed;
-} namer;
-
-static const char *name(namer *n, const char *module, const char *kind) {
-    const char *text = sc_pool_printf(n->pool, "model.layers.%d.%s.%s", n->layer, module, kind);
-    n->failed |= !text;
-    return text;
-}
-
-static sc_linear linear(namer *n, const char *module, int64_t in, int64_t out, bool bias) {
-    return (sc_linear){ name(n, module, "weight"), bias ? name(n, module, "bias") : NULL, in, out };
-}
-
-static sc_op norm(namer *n, const char *module, const sc_config *config) {
-    return (sc_op){ .kind = SC_OP_NORM,
-                    .norm = { name(n, module, "weight"), config->hidden_size,
-                              (float)config->rms_norm_eps } };
-}
-
-static sc_op attention(namer *n, const sc_config *config, const sc_decoder_shape *shape,
-                       int64_t q_width, int64_t kv_width, int rope) {
-    const sc_layer_config *layer = &config->layer[n->layer];
-    const int64_t hidden = config->hidden_size, head_dim = layer->head_dim;
-    const float eps = (float)config->rms_norm_eps;
-    sc_attention a = {
-        .type = layer->type,
-        .heads = config->num_attention_heads,
-        .kv_heads = layer->kv_heads,
-        .head_dim = head_dim,
-        .v_head_dim = layer->v_head_dim,
-        .window = layer->window,
-        .scale = (float)(1 / sqrt((double)head_dim)),
-        .rope = rope,
-    };
-    a.q_proj = linear(n, "self_attn.q_proj", hidden, q_width, shape->qkv_bias);
-    a.k_proj = linear(n, "self_attn.k_proj", hidden, kv_width, shape->qkv_bias);
-    a.v_proj = linear(n, "self_attn.v_proj", hidden, kv_width, shape->qkv_bias);
-    a.o_proj = linear(n, "self_attn.o_proj", q_width, hidden, shape->o_bias);
-    if (shape->qk_norm) {
-        a.q_norm = (sc_norm){ name(n, "self_attn.q_norm", "weight"), head_dim, eps };
-        a.k_norm = (sc_norm){ name(n, "self_attn.k_norm", "weight"), head_dim, eps };
     }
-    return (sc_op){ .kind = SC_OP_ATTENTION, .attention = a };
 }
 
-static sc_activation activation(const char *hidden_act) {
-    if (!strcmp(hidden_act, "gelu"))
-        return SC_ACT_GELU;
-    return strcmp(hidden_act, "gelu_pytorch_tanh") ? SC_ACT_SILU : SC_ACT_GELU_TANH;
+static void mark_values(sc_graph *g) {
+    mark_floats(g, g->embedded);
+    mark_list(g, &g->first);
+    for (int i = 0; i < g->layers; i++)
+        mark_list(g, &g->layer[i]);
+    mark_list(g, &g->last);
+    g->value[g->head_in.value].operand = true;
 }
 
-static sc_op gated_mlp(namer *n, const sc_config *config, const sc_decoder_shape *shape) {
-    const int64_t hidden = config->hidden_size, ffn = config->intermediate_size;
-    sc_gated_mlp m = { .act = activation(config->hidden_act), .ffn = ffn };
-    m.gate_proj = linear(n, "mlp.gate_proj", hidden, ffn, shape->mlp_bias);
-    m.up_proj = linear(n, "mlp.up_proj", hidden, ffn, shape->mlp_bias);
-    m.down_proj = linear(n, "mlp.down_proj", ffn, hidden, shape->mlp_bias);
-    return (sc_op){ .kind = SC_OP_GATED_MLP, .gated_mlp = m };
-}
+/* ---- parameters ---- */
 
-int sc_graph_decoder(sc_graph *graph, sc_pool *pool, const sc_config *config,
-                     const sc_decoder_shape *shape, sc_error *err) {
-    long long q_width = 0, kv_width = 0;
-    int rope = -1;
-    int rc = sc_mul(&q_width, config->num_attention_heads, config->head_dim, "q_proj", err);
-    if (!rc)
-        rc = sc_mul(&kv_width, config->num_key_value_heads, config->head_dim, "k_proj", err);
-    if (!rc)
-        rc = sc_graph_rope(&rope, graph, pool, config, err);
-    if (rc)
-        return rc;
-    namer n = { .pool = pool };
-    for (; n.layer < graph->layers; n.layer++) {
-        sc_op *op = sc_pool_alloc(pool, 6, sizeof *op);
-        if (!op)
-            return sc_oom(err, "building the graph");
-        op[0] = norm(&n, "input_layernorm", config);
-        op[1] = attention(&n, config, shape, q_width, kv_width, rope);
-        op[2] = (sc_op){ .kind = SC_OP_RESIDUAL };
-        op[3] = norm(&n, "post_attention_layernorm", config);
-        op[4] = gated_mlp(&n, config, shape);
-        op[5] = (sc_op){ .kind = SC_OP_RESIDUAL };
-        graph->layer[n.layer] = (sc_layer){ 6, op, &op[1].attention };
-    }
-    return n.failed ? sc_oom(err, "building the graph") : SC_OK;
-}
-
-/* Parameters, each multiplication and sum checked. */
+/* Each multiplication and sum checked. */
 typedef struct {
     long long total;
     int rc;
     sc_error *err;
 } counter;
 
-static void count(counter *c, const char *what, int64_t rows, int64_t columns) {
-    long long product = 0;
-    if (!c->rc)
-        c->rc = sc_mul(&product, rows, columns, what, c->err);
-    if (!c->rc && __builtin_add_overflow(c->total, product, &c->total))
-        c->rc = sc_fail(c->err, SC_EINPUT, "%s: the model's parameters overflow", what);
-}
-
-static void count_linear(counter *c, const sc_linear *l) {
-    count(c, l->weight, l->out, l->in);
-    if (l->bias)
-        count(c, l->bias, l->out, 1);
-}
-
-static void count_norm(counter *c, const sc_norm *n) {
-    if (n->weight)
-        count(c, n->weight, n->width, 1);
-}
-
-static void count_op(counter *c, const sc_op *op) {
-    if (op->kind == SC_OP_NORM)
-        count_norm(c, &op->norm);
-    if (op->kind == SC_OP_ATTENTION) {
-        const sc_attention *a = &op->attention;
-        count_linear(c, &a->q_proj);
-        count_linear(c, &a->k_proj);
-        count_linear(c, &a->v_proj);
-        count_linear(c, &a->o_proj);
-        count_norm(c, &a->q_norm);
-        count_norm(c, &a->k_norm);
+static void count_weight(counter *c, const sc_weight *w) {
+    for (int i = 0; w && i < w->parts; i++) {
+        long long product = 0;
+        if (!w->part[i].tensor)
+            continue;
+        if (!c->rc)
+            c->rc = sc_mul(&product, w->part[i].rows, w->in, w->part[i].tensor, c->err);
+        if (!c->rc && __builtin_add_overflow(c->total, product, &c->total))
+            c->rc = sc_fail(c->err, SC_EINPUT, "%s: the model's parameters overflow",
+                            w->part[i].tensor);
     }
-    if (op->kind == SC_OP_GATED_MLP) {
-        count_linear(c, &op->gated_mlp.gate_proj);
-        count_linear(c, &op->gated_mlp.up_proj);
-        count_linear(c, &op->gated_mlp.down_proj);
-    }
+}
+
+static void count_list(counter *c, const sc_op_list *list) {
+    for (int i = 0; i < list->ops; i++)
+        for (int k = 0; sc_op_weight(&list->op[i], k); k++)
+            count_weight(c, sc_op_weight(&list->op[i], k));
 }
 
 static int parameters(long long *total, const sc_graph *graph, sc_error *err) {
     counter c = { .err = err };
-    count(&c, graph->embed_tokens, graph->vocab, graph->hidden);
+    count_weight(&c, graph->embed_tokens);
+    count_list(&c, &graph->first);
     for (int i = 0; i < graph->layers; i++)
-        for (int k = 0; k < graph->layer[i].ops; k++)
-            count_op(&c, &graph->layer[i].op[k]);
-    count_norm(&c, &graph->norm);
-    if (!graph->tied)
-        count_linear(&c, &graph->lm_head);
+        count_list(&c, &graph->layer[i]);
+    count_list(&c, &graph->last);
+    count_weight(&c, graph->lm_head);
+    count_weight(&c, graph->lm_head_bias);
     if (!c.rc)
         *total = c.total;
     return c.rc;
+}
+
+/* The widths that builders multiply before any is checked. */
+static int check_widths(const sc_config *config, sc_error *err) {
+    long long width;
+    int rc = SC_OK;
+    for (int64_t i = 0; i < config->num_hidden_layers && !rc; i++) {
+        rc = sc_mul(&width, config->num_attention_heads, config->layer[i].head_dim, "q_proj", err);
+        if (!rc)
+            rc = sc_mul(&width, config->layer[i].kv_heads, config->layer[i].head_dim, "k_proj", err);
+    }
+    return rc;
 }
 
 int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_error *err) {
@@ -220,99 +127,174 @@ int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_e
         return sc_fail(err, SC_EINPUT, "%s", config->unsupported);
     sc_graph *g = sc_pool_alloc(pool, 1, sizeof *g);
     const size_t layers = (size_t)config->num_hidden_layers;
-    sc_layer *layer = sc_pool_alloc(pool, layers, sizeof *layer);
+    sc_op_list *layer = sc_pool_alloc(pool, layers, sizeof *layer);
     if (!g || !layer)
         return sc_oom(err, "building the graph");
-    const int64_t hidden = config->hidden_size, vocab = config->vocab_size;
     g->family = config->model_type;
-    g->vocab = vocab;
-    g->hidden = hidden;
+    g->vocab = config->vocab_size;
+    g->hidden = config->hidden_size;
     g->layers = (int)layers;
     g->layer = layer;
     g->tied = config->tie_word_embeddings;
-    g->embed_tokens = "model.embed_tokens.weight";
-    g->norm = (sc_norm){ "model.norm.weight", hidden, (float)config->rms_norm_eps };
-    g->lm_head = (sc_linear){ g->tied ? g->embed_tokens : "lm_head.weight", NULL, hidden, vocab };
+    g->logits_scale = 1;
+    sc_builder b = { .graph = g, .pool = pool, .config = config, .root = "", .layer = -1 };
+    b.ops = &g->first;
+    b.norm.eps = (float)config->rms_norm_eps;
+    b.err = err;
+    b.rc = check_widths(config, err);
+    if (!b.rc)
+        config->family->build(&b);
     long long total = 0;
-    int rc = config->family->build(g, pool, config, err);
-    if (!rc)
-        rc = parameters(&total, g, err);
+    if (!b.rc)
+        mark_values(g);
+    const int rc = b.rc ? b.rc : parameters(&total, g, err);
     if (!rc)
         *graph = g;
     return rc;
 }
 
-static void print_linear(FILE *out, const sc_linear *l) {
-    fprintf(out, "        %s [%lld, %lld]\n", l->weight, (long long)l->out, (long long)l->in);
-    if (l->bias)
-        fprintf(out, "        %s [%lld]\n", l->bias, (long long)l->out);
+/* ---- text ---- */
+
+static const char *const acts[SC_ACTS] = { "none", "silu",  "gelu", "gelu_pytorch_tanh",
+                                           "relu", "relu2" };
+
+static const char *const rows[SC_ROWS] = {
+    [SC_ROW_RMS_NORM] = "rms_norm",
+    [SC_ROW_LAYER_NORM] = "layer_norm",
+    [SC_ROW_ADD] = "add",
+    [SC_ROW_MULTIPLY] = "multiply",
+    [SC_ROW_SCALE] = "scale",
+    [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_POSITION] = "position",
+};
+
+static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
+    if (s.value < 0)
+        return "-";
+    const char *text = g->value[s.value].name;
+    if (s.at)
+        text = sc_pool_printf(pool, "%s + %lld", text, (long long)s.at);
+    return text ? text : "";
 }
 
-static void print_weight(FILE *out, const sc_norm *n) {
-    if (n->weight)
-        fprintf(out, "        %s [%lld]\n", n->weight, (long long)n->width);
+static const char *real_text(char text[SC_FLOAT_LITERAL], float number) {
+    sc_float_literal(text, number);
+    text[strlen(text) - 1] = 0; /* the f */
+    return text;
 }
 
-static void print_attention(FILE *out, const sc_attention *a) {
-    fprintf(out, "    attention %s: heads %lld, kv_heads %lld, head_dim %lld",
-            sc_layer_type_name(a->type), (long long)a->heads, (long long)a->kv_heads,
-            (long long)a->head_dim);
-    if (a->window)
-        fprintf(out, ", window %lld", (long long)a->window);
-    if (a->rope >= 0)
-        fprintf(out, ", rope %d", a->rope);
-    fputc('\n', out);
-    print_linear(out, &a->q_proj);
-    print_linear(out, &a->k_proj);
-    print_linear(out, &a->v_proj);
-    print_weight(out, &a->q_norm);
-    print_weight(out, &a->k_norm);
-    print_linear(out, &a->o_proj);
+static const char *row_text(sc_pool *pool, const sc_graph *g, const sc_row_op *r) {
+    char f0[SC_FLOAT_LITERAL], f1[SC_FLOAT_LITERAL];
+    const char *text = sc_pool_printf(
+        pool, "%s = %s %s", span_text(pool, g, r->out), rows[r->kind], span_text(pool, g, r->a));
+    if (r->b.value >= 0 && text)
+        text = sc_pool_printf(pool, "%s, %s", text, span_text(pool, g, r->b));
+    if (r->rope >= 0 && text)
+        text = sc_pool_printf(pool, "%s, rope %d", text, r->rope);
+    for (int i = 0; i < 3 && text; i++)
+        if (r->n[i])
+            text = sc_pool_printf(pool, "%s%s%lld", text, i && r->n[i - 1] ? " x " : ", ",
+                                  (long long)r->n[i]);
+    if (text && r->f[1] != 0)
+        text = sc_pool_printf(pool, "%s, factors %s and %s", text, real_text(f0, r->f[0]),
+                              real_text(f1, r->f[1]));
+    else if (text && r->f[0] != 0)
+        text = sc_pool_printf(pool, "%s, %s %s", text,
+                              r->kind <= SC_ROW_LAYER_NORM ? "eps" : "factor",
+                              real_text(f0, r->f[0]));
+    return text;
 }
 
-static void print_mlp(FILE *out, const sc_gated_mlp *m) {
-    static const char *const act[] = { "silu", "gelu", "gelu_pytorch_tanh" };
-    fprintf(out, "    gated_mlp %s: ffn %lld\n", act[m->act], (long long)m->ffn);
-    print_linear(out, &m->gate_proj);
-    print_linear(out, &m->up_proj);
-    print_linear(out, &m->down_proj);
+static const char *linear_text(sc_pool *pool, const sc_graph *g, const sc_linear *l) {
+    char scale[SC_FLOAT_LITERAL];
+    const char *text = sc_pool_printf(
+        pool, "%s %s %s%s %s [%lld, %lld]", span_text(pool, g, l->y), l->add ? "+=" : "=",
+        l->gated ? "gated_linear " : "linear ", l->w->field, span_text(pool, g, l->x),
+        (long long)l->out, (long long)l->in);
+    if (l->bias && text)
+        text = sc_pool_printf(pool, "%s, bias", text);
+    if (l->act && text)
+        text = sc_pool_printf(pool, "%s, %s", text, acts[l->act]);
+    if (l->scale < 1 || l->scale > 1)
+        text = sc_pool_printf(pool, "%s, times %s", text, real_text(scale, l->scale));
+    return text;
 }
 
-static void print_op(FILE *out, const sc_op *op) {
-    switch (op->kind) {
-    case SC_OP_NORM:
-        fputs("    norm\n", out);
-        print_weight(out, &op->norm);
-        break;
-    case SC_OP_ATTENTION:
-        print_attention(out, &op->attention);
-        break;
-    case SC_OP_GATED_MLP:
-        print_mlp(out, &op->gated_mlp);
-        break;
-    case SC_OP_RESIDUAL:
-        fputs("    residual\n", out);
-        break;
+static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_attention *a) {
+    char real[SC_FLOAT_LITERAL];
+    const char *text = sc_pool_printf(
+        pool, "%s = attention %s %s: heads %lld, kv_heads %lld, head_dim %lld",
+        span_text(pool, g, a->out), sc_layer_type_name(a->type), span_text(pool, g, a->q),
+        (long long)a->heads, (long long)a->kv_heads, (long long)a->head_dim);
+    if (a->v_head_dim != a->head_dim && text)
+        text = sc_pool_printf(pool, "%s, v_head_dim %lld", text, (long long)a->v_head_dim);
+    if (text)
+        text = sc_pool_printf(pool, "%s, scale %s", text, real_text(real, a->scale));
+    if (a->window && text)
+        text = sc_pool_printf(pool, "%s, window %lld", text, (long long)a->window);
+    if (a->softcap > 0 && text)
+        text = sc_pool_printf(pool, "%s, softcap %s", text, real_text(real, a->softcap));
+    if (a->alibi && text)
+        text = sc_pool_printf(pool, "%s, alibi", text);
+    if (a->q_norm && text)
+        text = sc_pool_printf(pool, "%s, q_norm and k_norm eps %s", text,
+                              real_text(real, a->norm_eps));
+    if (a->rope >= 0 && text)
+        text = sc_pool_printf(pool, "%s, rope %d", text, a->rope);
+    return text;
+}
+
+const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
+    if (op->kind == SC_OP_ROW)
+        return row_text(pool, graph, &op->row);
+    if (op->kind == SC_OP_LINEAR)
+        return linear_text(pool, graph, &op->linear);
+    return attention_text(pool, graph, &op->attention);
+}
+
+/* ---- print ---- */
+
+static void print_weight(FILE *out, const sc_weight *w) {
+    for (int i = 0; w && i < w->parts; i++) {
+        const sc_part *p = &w->part[i];
+        if (!p->tensor)
+            continue;
+        fprintf(out, "        %s [", p->tensor);
+        for (int k = 0; k < p->rank; k++)
+            fprintf(out, "%s%lld", k ? ", " : "", (long long)p->shape[k]);
+        fputs("]\n", out);
+    }
+}
+
+static void print_list(FILE *out, sc_pool *pool, const sc_graph *graph, const sc_op_list *list) {
+    for (int i = 0; i < list->ops; i++) {
+        const char *text = sc_op_text(pool, graph, &list->op[i]);
+        fprintf(out, "    %s\n", text ? text : "");
+        for (int k = 0; sc_op_weight(&list->op[i], k); k++)
+            print_weight(out, sc_op_weight(&list->op[i], k));
     }
 }
 
 void sc_graph_print(FILE *out, const sc_graph *graph, const sc_config *config) {
     long long total = 0;
+    sc_pool *pool = sc_pool_create();
     (void)parameters(&total, graph, NULL); /* make has checked it */
-    const long long vocab = graph->vocab, hidden = graph->hidden;
     fprintf(out, "graph %s (%s)\n", graph->family, config->dtype);
     for (int i = 0; i < graph->ropes; i++)
         fprintf(out, "rope %d: %s, rotary_dim %lld\n", i, graph->rope[i].rope_type,
                 (long long)graph->rope[i].rotary_dim);
-    fprintf(out, "embed_tokens\n        %s [%lld, %lld]\n", graph->embed_tokens, vocab, hidden);
+    fprintf(out, "embed_tokens\n        %s [%lld, %lld]\n", graph->embed_name,
+            (long long)graph->vocab, (long long)graph->embed_width);
+    print_list(out, pool, graph, &graph->first);
     for (int i = 0; i < graph->layers; i++) {
         fprintf(out, "layer %d\n", i);
-        for (int k = 0; k < graph->layer[i].ops; k++)
-            print_op(out, &graph->layer[i].op[k]);
+        print_list(out, pool, graph, &graph->layer[i]);
     }
-    fputs("norm\n", out);
-    print_weight(out, &graph->norm);
+    fputs("last\n", out);
+    print_list(out, pool, graph, &graph->last);
     fprintf(out, "lm_head%s\n", graph->tied ? " (tied)" : "");
-    print_linear(out, &graph->lm_head);
+    print_weight(out, graph->lm_head);
+    print_weight(out, graph->lm_head_bias);
     fprintf(out, "parameters: %lld\n", total);
+    sc_pool_destroy(pool);
 }

@@ -1,8 +1,10 @@
 /*
  * graph.h - the decoder as a list of typed operations per layer: sc_config -> sc_graph.
  *
- * Made by one small builder per family (families/). Knows tensor names and shapes, no byte offset
- * and no template. Nothing writes to it afterwards. All widths are counts of elements.
+ * Operations read and write values: activations, one row of floats per token, that the Plan gives a
+ * buffer each. Made by one small builder per family (families/, with the tools of graph_build.h).
+ * Knows tensor names and shapes, no byte offset and no template. Nothing writes to it afterwards.
+ * All widths are counts of elements.
  */
 #ifndef SC_GRAPH_H
 #define SC_GRAPH_H
@@ -14,25 +16,66 @@
 #include "config.h"
 #include "pool.h"
 
-typedef enum { SC_OP_NORM, SC_OP_ATTENTION, SC_OP_GATED_MLP, SC_OP_RESIDUAL } sc_op_kind;
+/* ---- weights ---- */
 
-typedef enum { SC_ACT_SILU, SC_ACT_GELU, SC_ACT_GELU_TANH } sc_activation;
-
-/* y = x / sqrt(mean(x^2) + eps) * weight.  LlamaRMSNorm. weight NULL: there is no such norm. */
+/* Rows of one tensor: out of every output of a torch.nn.Linear [out, in], or elements of a vector.
+ * Row r of the part is row first + r / run * stride + r % run of the tensor (run 0: first + r). */
 typedef struct {
-    const char *weight; /* [width] */
-    int64_t width;
-    float eps;
-} sc_norm;
+    const char *tensor; /* NULL: zeros (a bias that is absent) */
+    int64_t rows;
+    int64_t first, run, stride;
+    int rank;         /* what the checkpoint must have */
+    int64_t shape[2]; /* [rank] */
+    bool transposed;  /* [in, out]: Conv1D */
+    float plus;       /* is added to every element: 1 where a norm is (1 + w) */
+} sc_part;
 
-/* y = W x (+ b), W [out, in] as torch.nn.Linear. */
+typedef enum {
+    SC_WEIGHT_LINEAR, /* rows of its parts one after another, each a sum over in */
+    SC_WEIGHT_GATED,  /* two parts: gate and up, whose rows are made in pairs */
+    SC_WEIGHT_ROWS,   /* looked up by row: an embedding */
+    SC_WEIGHT_FLOATS, /* a vector, float32 whatever the dtype */
+    SC_WEIGHT_BIAS,   /* of a linear, float32 */
+    SC_WEIGHT_GATED_BIAS
+} sc_weight_kind;
+
+/* One packed tensor. */
 typedef struct {
-    const char *weight;
-    const char *bias; /* NULL: none */
-    int64_t in, out;
-} sc_linear;
+    sc_weight_kind kind;
+    const char *field; /* in the casting's struct of weights: "qkv_proj" */
+    int64_t in;        /* 1 of a vector */
+    int parts;
+    const sc_part *part; /* [parts] */
+} sc_weight;
 
-/* Rotate-half rotary embedding. Angle of pair i at position p: p * inv_freq[i]. */
+/* ---- values ---- */
+
+typedef struct {
+    const char *name; /* "qkv" */
+    int64_t width;    /* of its widest use */
+    bool operand;     /* a linear multiplies it */
+    bool floats;      /* something else reads it, or adds to it */
+} sc_value;
+
+/* Elements at … of a row of a value. */
+typedef struct {
+    int value; /* -1: none */
+    int64_t at;
+} sc_span;
+
+/* ---- operations ---- */
+
+typedef enum {
+    SC_ACT_NONE,
+    SC_ACT_SILU,
+    SC_ACT_GELU,      /* by erf */
+    SC_ACT_GELU_TANH, /* "gelu_pytorch_tanh", "gelu_new", "gelu_fast" */
+    SC_ACT_RELU,
+    SC_ACT_RELU2, /* its square */
+    SC_ACTS
+} sc_activation;
+
+/* Rotary embedding. Angle of pair i at position p: p * inv_freq[i]. */
 typedef struct {
     const char *rope_type; /* "default", "linear", "llama3": for print */
     double rope_theta;
@@ -41,54 +84,110 @@ typedef struct {
     float attention_factor; /* multiplies cos and sin */
 } sc_rope;
 
+/*
+ * What is done to each token's row by itself. a, b: what is read; out: what is written, which may
+ * be one of them. w, w2: vectors. n: counts, f: factors. Each has its function in
+ * templates/ops/rows.c, where its formula is.
+ */
+typedef enum {
+    SC_ROW_RMS_NORM,   /* n[0] runs of n[1], each by w [n[1]] (NULL: none); f[0] eps */
+    SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none) */
+    SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
+    SC_ROW_MULTIPLY,   /* out = a * b, n[0] wide */
+    SC_ROW_SCALE,      /* out = f[0] a, n[0] wide */
+    SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
+    SC_ROW_POSITION,   /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROWS
+} sc_row_kind;
+
+typedef struct {
+    sc_row_kind kind;
+    sc_span a, b, out;
+    const sc_weight *w, *w2;
+    int64_t n[3];
+    float f[2];
+    int rope; /* index into the graph's ropes; -1: none */
+} sc_row_op;
+
+/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(gate) * up. */
+typedef struct {
+    const sc_weight *w, *bias; /* bias NULL: none */
+    sc_span x, y;
+    int64_t in, out;
+    bool gated, add;
+    sc_activation act;
+    float scale;
+} sc_linear;
+
+/* Softmax(scale q.k + …) v over what the layer's cache shows. */
 typedef struct {
     sc_layer_type type;
-    int64_t heads, kv_heads, head_dim, v_head_dim;
-    int64_t window; /* sliding_window; 0 on a full layer */
-    float scale;    /* of q.k: head_dim^-0.5 */
-    sc_linear q_proj, k_proj, v_proj, o_proj;
-    sc_norm q_norm, k_norm; /* per head, over head_dim; weight NULL: none */
-    int rope;               /* index into the graph's ropes, -1: none */
+    int64_t heads, kv_heads, head_dim, v_head_dim; /* of a query; of a value that is summed */
+    int64_t window; /* a query sees the last so many keys; 0: all */
+    float scale;    /* of q.k */
+    float softcap;  /* softcap * tanh(score / softcap); 0: none */
+    sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
+    const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
+    float norm_eps;
+    const float *alibi;     /* [heads] slopes: score += slope * (key - query); NULL: none */
+    int rope;               /* rotates q and k, in halves; -1: none */
 } sc_attention;
 
-typedef struct {
-    sc_activation act;
-    int64_t ffn;
-    sc_linear gate_proj, up_proj, down_proj;
-} sc_gated_mlp;
+typedef enum {
+    SC_OP_ROW,
+    SC_OP_LINEAR,
+    SC_OP_ATTENTION
+} sc_op_kind;
 
-/* One operation. Norm reads the residual stream; attention and MLP read the last norm's output;
- * residual adds their output to the stream. */
 typedef struct {
     sc_op_kind kind;
     union {
-        sc_norm norm;
+        sc_row_op row;
+        sc_linear linear;
         sc_attention attention;
-        sc_gated_mlp gated_mlp;
     };
 } sc_op;
 
 typedef struct {
     int ops;
     sc_op *op;
-    const sc_attention *attention; /* the layer's attention operation */
-} sc_layer;
+} sc_op_list;
 
 typedef struct {
     const char *family; /* model_type */
     int64_t vocab, hidden;
+    int values;
+    sc_value *value;
+    const sc_weight *embed_tokens; /* [vocab, embed_width]; NULL: lm_head's, which is tied to it */
+    const char *embed_name;        /* its tensor, also where it is tied */
+    int64_t embed_width;
+    float embed_scale;
+    sc_span embedded; /* where the token's row goes */
+    int64_t positions; /* that a table of learned ones has; 0: any */
+    sc_op_list first;  /* before the layers */
     int layers;
-    sc_layer *layer;
-    const char *embed_tokens; /* weight [vocab, hidden] */
-    sc_norm norm;             /* final */
-    sc_linear lm_head;        /* weight equals embed_tokens when tied */
+    sc_op_list *layer;
+    sc_op_list last; /* behind them */
+    sc_span head_in;
+    const sc_weight *lm_head, *lm_head_bias;
     bool tied;
+    float logits_scale, logits_softcap; /* 1: none; 0: none */
     int ropes;
     sc_rope *rope;
 } sc_graph;
 
+typedef struct sc_builder sc_builder; /* graph_build.h */
+
 /* SC_EINPUT: a config that contradicts itself or asks for what the family cannot do. */
 int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_error *err);
+
+/* The i-th weight of an operation, NULL past the last. */
+const sc_weight *sc_op_weight(const sc_op *op, int i);
+/* The layer's attention; NULL: it has none. */
+const sc_attention *sc_layer_attention(const sc_graph *graph, int layer);
+/* What an operation is but for the names of its tensors: layers whose texts are equal share their
+ * code. NULL: no memory. */
+const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op);
 
 /* As print(exported_program): operations in order, tensor names and shapes, parameter count. */
 void sc_graph_print(FILE *out, const sc_graph *graph, const sc_config *config);

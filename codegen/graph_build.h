@@ -1,23 +1,135 @@
 /*
- * graph_build.h - what the builders in families/ share.
+ * graph_build.h - the tools that families/ build graphs with.
+ *
+ * A builder holds the graph, the residual stream, whose layer's turn it is and what its tensors'
+ * names begin with. Operations are appended in order; a pointer to one is good until the next is
+ * built. Failures stick, so that building is a plain list of calls.
  */
 #ifndef SC_GRAPH_BUILD_H
 #define SC_GRAPH_BUILD_H
 
 #include "graph.h"
 
-/* Where a decoder of llama's shape differs from the next: who has a bias, norms on q and k. */
+/* How sc_build_norm normalises: LlamaRMSNorm unless said otherwise. */
+typedef struct {
+    bool layer_norm; /* torch.nn.LayerNorm */
+    bool bias;       /* of it */
+    float plus;      /* 1: the weight is stored as its distance from one (Gemma) */
+    float eps;
+} sc_norm_kind;
+
+struct sc_builder {
+    sc_graph *graph;
+    sc_pool *pool;
+    const sc_config *config;
+    const char *root; /* "model.layers.3.", or "" outside the layers */
+    int layer;        /* -1 outside the layers */
+    sc_op_list *ops;  /* where operations go */
+    sc_span x;        /* the residual stream */
+    sc_norm_kind norm;
+    int rc;
+    sc_error *err;
+};
+
+extern const sc_span sc_nowhere; /* a span of no value */
+
+/* A value of that name; its width grows to what is asked for. */
+sc_span sc_build_value(sc_builder *b, const char *name, int64_t width);
+/* Elements at … of a span. */
+sc_span sc_build_at(sc_span span, int64_t at);
+/* A new operation, zeroed but for its kind. Never NULL: after a failure a spare one. */
+sc_op *sc_build_op(sc_builder *b, sc_op_kind kind);
+
+/* ---- where things go ---- */
+
+/* The token's row of that table times scale becomes the residual stream. */
+void sc_build_embedding(sc_builder *b, const char *tensor, float scale);
+/* From here on the operations and names of layer i: names begin with prefix, its number, a dot. */
+void sc_build_layer(sc_builder *b, const char *prefix, int layer);
+/* From here on what follows the layers. */
+void sc_build_last(sc_builder *b);
+/* The logits, of that value; the embedding's rows where it is tied. */
+void sc_build_head(sc_builder *b, sc_span x, const char *tensor, bool bias);
+/* Learned positions: row position + offset of the table is added to the residual stream. */
+void sc_build_positions(sc_builder *b, const char *tensor, int64_t positions, int64_t offset);
+/* All that: the last norm, then the head of it. */
+void sc_build_finish(sc_builder *b, const char *norm, const char *head, bool bias);
+
+/* ---- weights ---- */
+
+/* Of the layer's tensors: rank 2 [rows, in]; rank 1 [rows]. */
+sc_part sc_build_rows(sc_builder *b, const char *name, int64_t rows, int64_t in);
+sc_part sc_build_vector(sc_builder *b, const char *name, int64_t rows);
+sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                           int parts, const sc_part *part);
+/* A vector under its own name. */
+const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width, float plus);
+
+/* ---- operations ---- */
+
+sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span second, sc_span out);
+/* out = norm of x by the module's weight, width wide; by b->norm. */
+void sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out);
+/* Of the residual stream, as "normed". */
+sc_span sc_build_normed(sc_builder *b, const char *module);
+/* out = fa a + fb c. */
+void sc_build_add(sc_builder *b, sc_span a, float fa, sc_span c, float fb, int64_t width,
+                  sc_span out);
+
+/* y = W x of up to four modules side by side: what is not said is absent, 0 or as it is usual. */
+typedef struct {
+    const char *field;     /* of the casting's weights; NULL: the first module's last word */
+    const char *module[4]; /* "self_attn.q_proj" */
+    int64_t out[4];
+    const sc_part *part;      /* instead of modules: parts and, with bias, their biases */
+    const sc_part *bias_part; /* as many */
+    int parts;
+    bool bias;        /* every module has one */
+    bool transposed;  /* weights are [in, out] */
+    bool gated, add;
+    sc_activation act;
+    float scale; /* 0: 1 */
+} sc_linear_spec;
+/* Returns y. */
+sc_span sc_build_linear(sc_builder *b, sc_span x, int64_t in, sc_span y,
+                        const sc_linear_spec *spec);
+
+/* q_proj, k_proj and v_proj of self_attn in one, as "qkv": q, then k, then v. */
+sc_span sc_build_qkv(sc_builder *b, sc_span x, bool bias);
+/* Attention of the layer's cache on q, k and v side by side, turned in halves by that rope (-1: not
+ * at all); "attended". */
+sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope);
+/* q and k of it are turned in neighbours instead. */
+void sc_build_rope_pairs(sc_builder *b, sc_span qkv, int rope);
+/* Module's linear, times scale, added to the residual stream. */
+void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, bool bias,
+                   float scale);
+/* The same with a norm of its own before it is added: "out". */
+void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
+                          const char *norm);
+/* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
+ * attention; returns what o_proj reads, o_in wide. */
+sc_span sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);
+/* Width of what attention gives: heads of v_head_dim. */
+int64_t sc_build_attended(const sc_builder *b);
+/* act(W x + b) of one module; "ffn". */
+sc_span sc_build_plain(sc_builder *b, sc_span x, int64_t ffn, const char *module, bool bias);
+/* act(gate) * up of two modules; "ffn". */
+sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, const char *up,
+                       bool bias);
+
+/* The index of the config's rope for that width of a head. */
+int sc_build_rope(sc_builder *b, int64_t head_dim);
+sc_activation sc_build_act(sc_builder *b, const char *name);
+
+/* Where a decoder of llama's shape differs from the next. */
 typedef struct {
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm; /* q_norm and k_norm, per head over head_dim */
+    const bool *no_rope; /* [layers]; NULL: all have rope */
+    float embed_scale, attention_scale, residual_scale; /* 0: 1, head_dim^-0.5, 1 */
 } sc_decoder_shape;
-
-/* The config's rope as an index into the graph's; one that is there already is shared. */
-int sc_graph_rope(int *index, sc_graph *graph, sc_pool *pool, const sc_config *config,
-                  sc_error *err);
-
-/* Every layer: norm, attention, residual, norm, gated MLP, residual. */
-int sc_graph_decoder(sc_graph *graph, sc_pool *pool, const sc_config *config,
-                     const sc_decoder_shape *shape, sc_error *err);
+/* The whole of it: embedding, layers of norm, attention, norm, gated MLP, the norm, the head. */
+void sc_build_decoder(sc_builder *b, const sc_decoder_shape *shape);
 
 #endif

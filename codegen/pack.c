@@ -27,8 +27,8 @@ static void shape_text(char text[160], const int64_t *shape, int rank) {
     snprintf(text + at, 160 - at, "]");
 }
 
-static int check_part(const sc_plan *plan, const sc_packed *p, const sc_pack_part *part,
-                      const sc_tensors *tensors, sc_error *err) {
+static int check_part(const sc_plan *plan, const sc_part *part, const sc_tensors *tensors,
+                      sc_error *err) {
     if (!part->tensor)
         return SC_OK;
     const sc_tensor *t = sc_tensors_find(tensors, part->tensor);
@@ -36,13 +36,13 @@ static int check_part(const sc_plan *plan, const sc_packed *p, const sc_pack_par
         return sc_fail(err, SC_EINPUT,
                        "%s: %s: is missing (is the checkpoint complete, and of model_type %s?)",
                        tensors->path, part->tensor, plan->config->model_type);
-    const bool vector = p->kind == SC_PACK_FLOATS || p->kind == SC_PACK_BIAS;
-    const int64_t want[2] = { part->rows, p->in };
-    const int rank = vector ? 1 : 2;
-    if (t->rank != rank || t->shape[0] != want[0] || (rank == 2 && t->shape[1] != want[1])) {
+    bool same = t->rank == part->rank;
+    for (int i = 0; i < part->rank && same; i++)
+        same = t->shape[i] == part->shape[i];
+    if (!same) {
         char has[160], wants[160];
         shape_text(has, t->shape, t->rank);
-        shape_text(wants, want, rank);
+        shape_text(wants, part->shape, part->rank);
         return sc_fail(err, SC_EINPUT,
                        "%s: %s: %s, the config wants %s (check hidden_size, heads and head_dim)",
                        t->file, t->name, has, wants);
@@ -62,11 +62,10 @@ int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **e
         return sc_oom(err, "checking the weights");
     int rc = SC_OK;
     for (int i = 0; i < plan->packed && !rc; i++)
-        for (int k = 0; k < plan->pack[i].parts && !rc; k++) {
-            rc = check_part(plan, &plan->pack[i], &plan->pack[i].part[k], tensors, err);
-            const sc_tensor *t = plan->pack[i].part[k].tensor
-                                     ? sc_tensors_find(tensors, plan->pack[i].part[k].tensor)
-                                     : NULL;
+        for (int k = 0; k < plan->pack[i].weight->parts && !rc; k++) {
+            const sc_part *part = &plan->pack[i].weight->part[k];
+            rc = check_part(plan, part, tensors, err);
+            const sc_tensor *t = part->tensor ? sc_tensors_find(tensors, part->tensor) : NULL;
             if (t)
                 used[t - tensors->tensor] = true;
         }
@@ -87,6 +86,8 @@ typedef struct {
     uint64_t at; /* bytes written, the header included */
     void (*progress)(uint64_t, uint64_t);
     float *rows;        /* [panel, widest row] */
+    float *whole;       /* a vector, or a tensor that lies the other way round */
+    const sc_tensor *held; /* that one; NULL: none yet */
     unsigned char *out; /* one packed panel */
     unsigned char *block;
 } packer;
@@ -133,12 +134,9 @@ static void store(const packer *p, size_t index, float x, bool floats) {
     memcpy(p->out + index * 2, &half, 2);
 }
 
-/* Row of a matrix, whose numbers the dtype must hold: float16 ends where other halves go on. */
-static int read_row(const packer *k, const sc_tensor *t, int64_t row, float *out, sc_error *err) {
-    const int rc = sc_tensor_read(t, row, 1, out, err);
-    if (rc || k->plan->options.dtype != SC_F16)
-        return rc;
-    for (int64_t i = 0; i < t->shape[1]; i++)
+static int check_range(const packer *k, const sc_tensor *t, int64_t row, const float *out,
+                       int64_t width, sc_error *err) {
+    for (int64_t i = 0; i < width && k->plan->options.dtype == SC_F16; i++)
         if (isfinite(out[i]) && (sc_to_f16(out[i]) & 0x7fff) == 0x7c00)
             return sc_fail(err, SC_EINPUT,
                            "%s: %s: %g at [%lld, %lld] is more than float16 holds (take --dtype "
@@ -147,52 +145,68 @@ static int read_row(const packer *k, const sc_tensor *t, int64_t row, float *out
     return SC_OK;
 }
 
-/* Which part and row of it is output `row` of a run of parts? false: padding. */
-static bool find_row(const sc_packed *p, int64_t row, int *part, int64_t *part_row) {
-    for (*part = 0; *part < p->parts; (*part)++) {
-        if (row < p->part[*part].rows) {
-            *part_row = row;
-            return true;
-        }
-        row -= p->part[*part].rows;
+/* The whole tensor into k->whole, unless it is there. */
+static int hold(packer *k, const sc_tensor *t, sc_error *err) {
+    if (k->held == t)
+        return SC_OK;
+    int64_t rows = 1;
+    for (int i = 0; i < t->rank - 1; i++)
+        rows *= t->shape[i];
+    const int rc = sc_tensor_read(t, 0, rows, k->whole, err);
+    k->held = rc ? NULL : t;
+    return rc;
+}
+
+/* Row of a part, in elements of it: a matrix's row, or an element of a vector. */
+static int read_row(packer *k, const sc_part *part, int64_t row, int64_t in, float *out,
+                    sc_error *err) {
+    const sc_tensor *t = sc_tensors_find(k->tensors, part->tensor);
+    const int64_t at =
+        part->first + (part->run ? row / part->run * part->stride + row % part->run : row);
+    int rc = SC_OK;
+    if (part->rank == 1 || part->transposed) {
+        rc = hold(k, t, err);
+        const int64_t apart = part->transposed ? part->shape[1] : 1;
+        for (int64_t i = 0; i < in && !rc; i++)
+            out[i] = k->whole[i * apart + at];
+    } else
+        rc = sc_tensor_read(t, at, 1, out, err);
+    for (int64_t i = 0; i < in && !rc && part->plus > 0; i++)
+        out[i] += part->plus;
+    return rc || part->rank == 1 ? rc : check_range(k, t, at, out, in, err);
+}
+
+/* Which part and row of it is lane `lane` of panel `panel`? false: padding. */
+static bool find_lane(const packer *k, const sc_weight *w, int64_t panel, int64_t lane, int *part,
+                      int64_t *row) {
+    const int64_t width = k->plan->panel, lanes = width / 2;
+    if (sc_weight_is_gated(w)) {
+        *part = lane >= lanes;
+        *row = panel * lanes + lane % lanes;
+        return *row < w->part[*part].rows;
     }
+    *row = panel * width + lane;
+    for (*part = 0; *part < w->parts; *row -= w->part[(*part)++].rows)
+        if (*row < w->part[*part].rows)
+            return true;
     return false;
 }
 
-/* The same for lane `lane` of panel `panel`. */
-static bool find_lane(const packer *k, const sc_packed *p, int64_t panel, int64_t lane, int *part,
-                      int64_t *row) {
-    const int64_t width = k->plan->panel, lanes = width / 2;
-    if (!p->gated)
-        return find_row(p, panel * width + lane, part, row);
-    *part = lane >= lanes;
-    *row = panel * lanes + lane % lanes;
-    return *row < p->part[*part].rows;
-}
-
 static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
+    const sc_weight *w = p->weight;
     const int64_t width = k->plan->panel;
-    const bool floats = p->kind == SC_PACK_BIAS;
+    const bool floats = sc_weight_is_floats(w);
     const size_t size = floats || k->plan->options.dtype == SC_F32 ? 4 : 2;
     for (int64_t panel = 0; panel < p->panels; panel++) {
         for (int64_t lane = 0; lane < width; lane++) {
-            float *row = k->rows + lane * p->in;
+            float *row = k->rows + lane * w->in;
             int part;
             int64_t part_row;
-            if (!find_lane(k, p, panel, lane, &part, &part_row) || !p->part[part].tensor) {
-                memset(row, 0, (size_t)p->in * sizeof *row);
-                continue;
-            }
-            const sc_tensor *t = sc_tensors_find(k->tensors, p->part[part].tensor);
-            int rc;
-            if (floats) {
-                /* A vector is one row; its reader gives whole rows, so take it through `out`. */
-                float *whole = (float *)(void *)k->out;
-                rc = sc_tensor_read(t, 0, 1, whole, err);
-                if (!rc)
-                    *row = whole[part_row];
-            } else
-                rc = read_row(k, t, part_row, row, err);
+            int rc = SC_OK;
+            if (find_lane(k, w, panel, lane, &part, &part_row) && w->part[part].tensor)
+                rc = read_row(k, &w->part[part], part_row, w->in, row, err);
+            else
+                memset(row, 0, (size_t)w->in * sizeof *row);
             if (rc)
                 return rc;
         }
@@ -200,7 +214,7 @@ static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
         for (int64_t i = 0; i < p->depth; i++)
             for (int64_t lane = 0; lane < width; lane++)
                 store(k, (size_t)((i / run * width + lane) * run + i % run),
-                      i < p->in ? k->rows[lane * p->in + i] : 0, floats);
+                      i < w->in ? k->rows[lane * w->in + i] : 0, floats);
         const int rc = put(k, k->out, (size_t)(p->depth * width) * size, err);
         if (rc)
             return rc;
@@ -211,20 +225,19 @@ static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
 }
 
 static int pack_rows(packer *k, const sc_packed *p, sc_error *err) {
-    const sc_tensor *t = sc_tensors_find(k->tensors, p->part[0].tensor);
-    const bool floats = p->kind == SC_PACK_FLOATS;
+    const sc_weight *w = p->weight;
+    const bool floats = sc_weight_is_floats(w);
     const size_t size = floats || k->plan->options.dtype == SC_F32 ? 4 : 2;
-    const int64_t rows = floats ? 1 : p->part[0].rows, width = floats ? p->part[0].rows : p->in;
-    for (int64_t row = 0; row < rows; row++) {
-        int rc =
-            floats ? sc_tensor_read(t, row, 1, k->rows, err) : read_row(k, t, row, k->rows, err);
-        for (int64_t i = 0; i < width && !rc; i++)
-            store(k, (size_t)i, k->rows[i], floats);
-        if (!rc)
-            rc = put(k, k->out, (size_t)width * size, err);
-        if (rc)
-            return rc;
-    }
+    for (int i = 0; i < w->parts; i++)
+        for (int64_t row = 0; row < w->part[i].rows; row++) {
+            int rc = read_row(k, &w->part[i], row, w->in, k->rows, err);
+            for (int64_t j = 0; j < w->in && !rc; j++)
+                store(k, (size_t)j, k->rows[j], floats);
+            if (!rc)
+                rc = put(k, k->out, (size_t)w->in * size, err);
+            if (rc)
+                return rc;
+        }
     return SC_OK;
 }
 
@@ -234,8 +247,7 @@ static int pack_all(packer *k, sc_error *err) {
         const sc_packed *p = &k->plan->pack[i];
         rc = pad_to(k, p->offset, err);
         if (!rc)
-            rc = p->kind == SC_PACK_ROWS || p->kind == SC_PACK_FLOATS ? pack_rows(k, p, err)
-                                                                      : pack_panels(k, p, err);
+            rc = p->panels ? pack_panels(k, p, err) : pack_rows(k, p, err);
     }
     if (!rc)
         rc = pad_to(k, k->plan->weights_bytes, err);
@@ -268,22 +280,27 @@ static int digest(int fd, const char *path, char hex[65], sc_error *err) {
 int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensors *tensors,
                   const char layout_hex[65], char sha256_hex[65],
                   void (*progress)(uint64_t, uint64_t), sc_error *err) {
-    int64_t widest = 1, bias = 1;
+    int64_t widest = 1, whole = 1;
     for (int i = 0; i < plan->packed; i++) {
-        const sc_packed *p = &plan->pack[i];
-        widest = p->in > widest ? p->in : widest;
-        for (int k = 0; k < p->parts && p->in == 1; k++)
-            bias = p->part[k].rows > bias ? p->part[k].rows : bias;
+        const sc_weight *w = plan->pack[i].weight;
+        widest = w->in > widest ? w->in : widest;
+        for (int k = 0; k < w->parts; k++) {
+            const sc_part *part = &w->part[k]; /* its shape is the checkpoint's: it fits */
+            const int64_t held = part->rank == 1       ? part->shape[0]
+                                 : part->transposed ? part->shape[0] * part->shape[1]
+                                                       : 0;
+            whole = held > whole ? held : whole;
+        }
     }
     packer k = { .fd = fd, .path = path, .plan = plan, .tensors = tensors, .progress = progress };
-    const size_t room =
-        (size_t)(plan->panel * (widest + 1) > bias ? plan->panel * (widest + 1) : bias);
+    const size_t room = (size_t)(plan->panel * (widest + 1));
     k.rows = calloc(room, sizeof(float));
     k.out = calloc(room, sizeof(float));
+    k.whole = calloc((size_t)whole, sizeof(float));
     sc_weights_header header;
     memset(&header, 0, sizeof header);
     k.block = malloc(BLOCK);
-    int rc = k.rows && k.out && k.block
+    int rc = k.rows && k.out && k.whole && k.block
                  ? put_unsummed(&k, (const unsigned char *)&header, sizeof header, err)
                  : sc_oom(err, "packing");
     sc_checksum_begin(&k.sum);
@@ -291,6 +308,7 @@ int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensor
         rc = pack_all(&k, err);
     free(k.rows);
     free(k.out);
+    free(k.whole);
     free(k.block);
     if (rc)
         return rc;

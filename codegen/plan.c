@@ -43,33 +43,32 @@ static int bytes_of(size_t *bytes, const int64_t *factor, int factors, sc_error 
     return SC_OK;
 }
 
-static int add_packed(sc_plan *plan, sc_packed packed, sc_error *err) {
-    const int64_t size = plan->options.dtype == SC_F32 ? 4 : 2, lanes = plan->panel / 2;
-    int64_t rows = 0;
-    for (int i = 0; i < packed.parts; i++)
-        rows += packed.part[i].rows;
-    int64_t elements = 0;
-    switch (packed.kind) {
-    case SC_PACK_PANELS:
-    case SC_PACK_BIAS:
-    case SC_PACK_GATED: {
-        const bool gated = packed.kind == SC_PACK_GATED || packed.gated;
-        packed.panels = gated ? round_up(packed.part[0].rows, lanes) / lanes
-                              : round_up(rows, plan->panel) / plan->panel;
+bool sc_weight_is_floats(const sc_weight *weight) {
+    return weight->kind == SC_WEIGHT_FLOATS || weight->kind == SC_WEIGHT_BIAS ||
+           weight->kind == SC_WEIGHT_GATED_BIAS;
+}
+
+bool sc_weight_is_gated(const sc_weight *weight) {
+    return weight->kind == SC_WEIGHT_GATED || weight->kind == SC_WEIGHT_GATED_BIAS;
+}
+
+static int add_weight(sc_plan *plan, int layer, const sc_weight *weight, sc_error *err) {
+    const int64_t size = sc_weight_is_floats(weight) || plan->options.dtype == SC_F32 ? 4 : 2;
+    const bool panels = weight->kind != SC_WEIGHT_ROWS && weight->kind != SC_WEIGHT_FLOATS;
+    sc_packed packed = { .weight = weight, .layer = layer, .depth = weight->in };
+    for (int i = 0; i < weight->parts; i++)
+        packed.rows += weight->part[i].rows;
+    int64_t elements = packed.rows;
+    if (panels) {
+        const int64_t unit = sc_weight_is_gated(weight) ? plan->panel / 2 : plan->panel;
+        const int64_t outputs = sc_weight_is_gated(weight) ? weight->part[0].rows : packed.rows;
+        packed.panels = round_up(outputs, unit) / unit;
         elements = packed.panels * plan->panel;
-        break;
+        if (plan->pairs && !sc_weight_is_floats(weight))
+            packed.depth = round_up(weight->in, 2);
     }
-    case SC_PACK_ROWS:
-    case SC_PACK_FLOATS:
-        elements = rows;
-        break;
-    }
-    const bool floats = packed.kind == SC_PACK_FLOATS || packed.kind == SC_PACK_BIAS;
-    const bool panels = packed.kind == SC_PACK_PANELS || packed.kind == SC_PACK_GATED;
-    packed.depth = plan->pairs && panels ? round_up(packed.in, 2) : packed.in;
     size_t bytes;
-    const int rc =
-        bytes_of(&bytes, (int64_t[]){ elements, packed.depth, floats ? 4 : size }, 3, err);
+    const int rc = bytes_of(&bytes, (int64_t[]){ elements, packed.depth, size }, 3, err);
     if (rc)
         return rc;
     packed.bytes = bytes;
@@ -79,144 +78,68 @@ static int add_packed(sc_plan *plan, sc_packed packed, sc_error *err) {
     return SC_OK;
 }
 
-static int add_floats(sc_plan *plan, int layer, const char *field, const sc_norm *norm,
-                      sc_error *err) {
-    if (!norm->weight)
-        return SC_OK;
-    return add_packed(plan,
-                      (sc_packed){ .kind = SC_PACK_FLOATS,
-                                   .layer = layer,
-                                   .field = field,
-                                   .parts = 1,
-                                   .part = { { norm->weight, norm->width } },
-                                   .in = 1 },
-                      err);
-}
-
-/* The weights of up to three linears that share their input, and their biases if any has one. */
-static int add_linears(sc_plan *plan, int layer, const char *weight_field, const char *bias_field,
-                       const sc_linear *const linear[], int count, bool gated, sc_error *err) {
-    sc_packed w = { .kind = gated ? SC_PACK_GATED : SC_PACK_PANELS,
-                    .gated = gated,
-                    .layer = layer,
-                    .field = weight_field,
-                    .parts = count,
-                    .in = linear[0]->in };
-    sc_packed b = { .kind = SC_PACK_BIAS,
-                    .gated = gated,
-                    .layer = layer,
-                    .field = bias_field,
-                    .parts = count,
-                    .in = 1 };
-    bool any = false;
-    for (int i = 0; i < count; i++) {
-        w.part[i] = (sc_pack_part){ linear[i]->weight, linear[i]->out };
-        b.part[i] = (sc_pack_part){ linear[i]->bias, linear[i]->out };
-        any |= linear[i]->bias != NULL;
-    }
-    const int rc = add_packed(plan, w, err);
-    return rc || !any ? rc : add_packed(plan, b, err);
-}
-
-const char *sc_plan_norm_field(sc_pool *pool, const char *weight) {
-    const char *end = strrchr(weight, '.'), *begin = end;
-    while (begin && begin > weight && begin[-1] != '.')
-        begin--;
-    return end ? sc_pool_printf(pool, "%.*s", (int)(end - begin), begin) : weight;
-}
-
-static int plan_layer_weights(sc_plan *plan, sc_pool *pool, int index, sc_error *err) {
-    const sc_layer *layer = &plan->graph->layer[index];
+static int add_list(sc_plan *plan, int layer, const sc_op_list *list, sc_error *err) {
     int rc = SC_OK;
-    for (int i = 0; i < layer->ops && !rc; i++) {
-        const sc_op *op = &layer->op[i];
-        if (op->kind == SC_OP_NORM) {
-            const char *field = sc_plan_norm_field(pool, op->norm.weight);
-            rc = field ? add_floats(plan, index, field, &op->norm, err)
-                       : sc_oom(err, "planning weights");
-        } else if (op->kind == SC_OP_ATTENTION) {
-            const sc_attention *a = &op->attention;
-            rc = add_linears(plan, index, "qkv_proj", "qkv_bias",
-                             (const sc_linear *[]){ &a->q_proj, &a->k_proj, &a->v_proj }, 3, false,
-                             err);
-            if (!rc)
-                rc = add_floats(plan, index, "q_norm", &a->q_norm, err);
-            if (!rc)
-                rc = add_floats(plan, index, "k_norm", &a->k_norm, err);
-            if (!rc)
-                rc = add_linears(plan, index, "o_proj", "o_bias",
-                                 (const sc_linear *[]){ &a->o_proj }, 1, false, err);
-        } else if (op->kind == SC_OP_GATED_MLP) {
-            const sc_gated_mlp *m = &op->gated_mlp;
-            rc = add_linears(plan, index, "gate_up_proj", "gate_up_bias",
-                             (const sc_linear *[]){ &m->gate_proj, &m->up_proj }, 2, true, err);
-            if (!rc)
-                rc = add_linears(plan, index, "down_proj", "down_bias",
-                                 (const sc_linear *[]){ &m->down_proj }, 1, false, err);
-        }
-    }
+    for (int i = 0; i < list->ops; i++)
+        for (int k = 0; sc_op_weight(&list->op[i], k) && !rc; k++)
+            rc = add_weight(plan, layer, sc_op_weight(&list->op[i], k), err);
     return rc;
 }
 
 static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
     const sc_graph *g = plan->graph;
-    enum { PER_LAYER = 16, OTHERS = 4 };
-    plan->pack = sc_pool_alloc(pool, (size_t)g->layers * PER_LAYER + OTHERS, sizeof *plan->pack);
+    enum { OTHERS = 3, PER_OP = 3 };
+    size_t ops = (size_t)g->first.ops + (size_t)g->last.ops;
+    for (int i = 0; i < g->layers; i++)
+        ops += (size_t)g->layer[i].ops;
+    plan->pack = sc_pool_alloc(pool, ops * PER_OP + OTHERS, sizeof *plan->pack);
     if (!plan->pack)
         return sc_oom(err, "planning the weights");
     plan->weights_bytes = 64; /* the file's header */
-    int rc = SC_OK;
-    if (!g->tied)
-        rc = add_packed(plan,
-                        (sc_packed){ .kind = SC_PACK_ROWS,
-                                     .layer = -1,
-                                     .field = "embed_tokens",
-                                     .parts = 1,
-                                     .part = { { g->embed_tokens, g->vocab } },
-                                     .in = g->hidden },
-                        err);
+    int rc = g->embed_tokens ? add_weight(plan, -1, g->embed_tokens, err) : SC_OK;
+    if (!rc)
+        rc = add_list(plan, -1, &g->first, err);
     for (int i = 0; i < g->layers && !rc; i++)
-        rc = plan_layer_weights(plan, pool, i, err);
+        rc = add_list(plan, i, &g->layer[i], err);
     if (!rc)
-        rc = add_floats(plan, -1, "norm", &g->norm, err);
+        rc = add_list(plan, -1, &g->last, err);
     if (!rc)
-        rc = add_linears(plan, -1, "lm_head", "lm_head_bias", (const sc_linear *[]){ &g->lm_head },
-                         1, false, err);
+        rc = add_weight(plan, -1, g->lm_head, err);
+    if (!rc && g->lm_head_bias)
+        rc = add_weight(plan, -1, g->lm_head_bias, err);
     plan->weights_bytes = (uint64_t)round_up((int64_t)plan->weights_bytes, 64);
     return rc;
 }
 
-static int plan_scratch(sc_plan *plan, sc_error *err) {
+static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
     enum { LINE = 16, ROWS = 256, LEAST_BLOCK = 16, QUERIES = 48, LONGEST_TILE = 12 };
     const sc_graph *g = plan->graph;
     const int64_t batch = plan->options.batch_size, panel = plan->panel;
+    int64_t floats = 0;
     plan->block = most(LEAST_BLOCK, ROWS / batch);
     if (plan->block > plan->options.max_cache_len)
         plan->block = plan->options.max_cache_len;
-    plan->hidden_stride = round_up(g->hidden, panel) + LINE;
+    plan->stride = sc_pool_alloc(pool, (size_t)g->values, sizeof *plan->stride);
+    if (!plan->stride)
+        return sc_oom(err, "planning");
+    for (int i = 0; i < g->values; i++) {
+        const sc_value *v = &g->value[i];
+        plan->stride[i] = round_up(v->width, panel) + LINE;
+        floats += plan->stride[i] * (plan->pairs && v->operand && v->floats ? 2 : 1);
+    }
     for (int i = 0; i < g->layers; i++) {
-        const sc_attention *a = g->layer[i].attention;
-        plan->qkv_stride =
-            most(plan->qkv_stride,
-                 round_up(a->q_proj.out + a->k_proj.out + a->v_proj.out, panel) + LINE);
-        plan->attended_stride =
-            most(plan->attended_stride, round_up(a->heads * a->v_head_dim, panel) + LINE);
+        const sc_attention *a = sc_layer_attention(g, i);
+        if (!a)
+            continue;
         plan->attention_dim =
             most(plan->attention_dim, round_up(most(a->head_dim, a->v_head_dim), panel));
         const int64_t group = a->heads / a->kv_heads;
         plan->attention_queries =
             most(plan->attention_queries, round_up(most(1, QUERIES / group) * group, LONGEST_TILE));
         plan->step_kv = most(plan->step_kv, batch * a->kv_heads);
-        for (int j = 0; j < g->layer[i].ops; j++)
-            if (g->layer[i].op[j].kind == SC_OP_GATED_MLP)
-                plan->ffn_stride =
-                    most(plan->ffn_stride, round_up(g->layer[i].op[j].gated_mlp.ffn, panel) + LINE);
     }
-    int64_t pairs = 0;
     for (int i = 0; i < g->ropes; i++)
-        pairs += g->rope[i].rotary_dim;
-    const int64_t floats = 2 * plan->hidden_stride + plan->qkv_stride + plan->attended_stride +
-                           plan->ffn_stride + pairs;
+        floats += g->rope[i].rotary_dim;
     size_t staging;
     int rc = bytes_of(&plan->scratch_bytes, (int64_t[]){ batch, plan->block, floats, 4 }, 4, err);
     if (!rc)
@@ -230,7 +153,7 @@ static int plan_scratch(sc_plan *plan, sc_error *err) {
     plan->scratch_bytes += staging;
     const int64_t q = plan->attention_queries, dim = plan->attention_dim;
     plan->thread_scratch_bytes = (size_t)((2 * q * dim + q * panel + 3 * panel * dim + 3 * q +
-                                           plan->hidden_stride + batch * plan->block * panel) *
+                                           batch * plan->block * panel) *
                                           4);
     return SC_OK;
 }
@@ -246,6 +169,10 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const s
     if (options->rewind < 0 || options->rewind > options->max_cache_len)
         return sc_fail(err, SC_EUSAGE, "--rewind: %lld is not in 1 … --max-cache-len %lld",
                        (long long)options->rewind, (long long)options->max_cache_len);
+    if (graph && graph->positions && options->max_cache_len > graph->positions)
+        return sc_fail(err, SC_EUSAGE,
+                       "--max-cache-len: %lld is more than the model's %lld learned positions",
+                       (long long)options->max_cache_len, (long long)graph->positions);
     sc_plan *p = sc_pool_alloc(pool, 1, sizeof *p);
     if (!p)
         return sc_oom(err, "planning");
@@ -258,7 +185,7 @@ int sc_plan_make(sc_plan **plan, sc_pool *pool, const sc_config *config, const s
     if (!rc && graph)
         rc = plan_weights(p, pool, err);
     if (!rc && graph)
-        rc = plan_scratch(p, err);
+        rc = plan_scratch(p, pool, err);
     if (!rc && graph && options->cuda)
         rc = sc_plan_device(p, pool, err);
     if (!rc)

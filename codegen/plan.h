@@ -75,30 +75,13 @@ typedef struct {
     size_t bytes;           /* of all of them */
 } sc_layer_cache;
 
-/* One tensor of the packed file. kind: what the rows are made of. */
-typedef enum {
-    SC_PACK_PANELS, /* parts' rows after one another, in panels [panel, in, 2 * lanes] */
-    SC_PACK_GATED,  /* two parts; a panel holds lanes rows of the first, then of the second */
-    SC_PACK_ROWS,   /* as the checkpoint has it */
-    SC_PACK_FLOATS, /* a vector, float32 */
-    SC_PACK_BIAS    /* parts' biases as panels hold their rows, float32; an absent one is zero */
-} sc_pack_kind;
-
+/* One tensor of the packed file: SC_WEIGHT_LINEAR in panels [panel, depth, 2 * lanes] of its rows;
+ * a gated pair's panel holds lanes rows of gate, then of up; biases as panels hold their rows. */
 typedef struct {
-    const char *tensor; /* NULL: zeros (a part without a bias) */
-    int64_t rows;
-} sc_pack_part;
-
-typedef struct {
-    sc_pack_kind kind;
-    bool gated;        /* SC_PACK_BIAS: of a gated pair */
-    int layer;         /* -1: of no layer */
-    const char *field; /* in the casting's struct of weights: "qkv_proj" */
-    int parts;
-    sc_pack_part part[3];
-    int64_t in;      /* width of a row; 1 of a vector */
-    int64_t depth;   /* the same as packed: in pairs an odd width has a zero more */
-    int64_t panels;  /* of SC_PACK_PANELS, _GATED and _BIAS */
+    const sc_weight *weight;
+    int layer;       /* -1: of no layer */
+    int64_t depth;   /* weight->in as packed: in pairs an odd width has a zero more */
+    int64_t panels;  /* 0 of rows and vectors */
     uint64_t offset; /* from the start of the file */
     uint64_t bytes;
     /* On a device: rows [rows, device_depth] in the casting's dtype, a gated pair's first part
@@ -158,9 +141,8 @@ typedef struct {
     int packed;
     sc_packed *pack;
     uint64_t weights_bytes; /* of NAME.weights */
-    /* Strides of the forward pass's buffers, in floats. */
-    int64_t hidden_stride, qkv_stride, attended_stride, ffn_stride, attention_dim;
-    int64_t attention_queries, step_kv;
+    int64_t *stride; /* of the graph's values on the processor, in floats: [graph->values] */
+    int64_t attention_dim, attention_queries, step_kv;
     sc_device_plan device; /* all zero without cuda */
 } sc_plan;
 
@@ -233,8 +215,9 @@ bool sc_plan_buffer(sc_plan_buffer_view *view, const sc_plan *plan, int layer, i
 /* "4 B", "1.5 KiB", "2 MiB": exact to a tenth, locale-free. */
 const char *sc_bytes_text(char text[32], unsigned long long bytes);
 
-/* "input_layernorm" of "model.layers.0.input_layernorm.weight": a norm's name in the casting. */
-const char *sc_plan_norm_field(sc_pool *pool, const char *weight);
+/* float32 whatever the casting's dtype; made of gate and up. */
+bool sc_weight_is_floats(const sc_weight *weight);
+bool sc_weight_is_gated(const sc_weight *weight);
 
 const char *sc_dtype_name(sc_dtype dtype); /* "float32", "bfloat16", … */
 

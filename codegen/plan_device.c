@@ -52,11 +52,8 @@ int64_t sc_plan_depth(const sc_plan *plan, int64_t in) {
 /* Rows and their depth of one tensor, and its place: of its layer's run, or of all. */
 static int plan_tensor(const sc_plan *plan, sc_packed *p, size_t *end, sc_error *err) {
     const int64_t size = plan->options.dtype == SC_F32 ? 4 : 2;
-    const bool floats = p->kind == SC_PACK_FLOATS || p->kind == SC_PACK_BIAS;
-    p->rows = 0;
-    for (int i = 0; i < p->parts; i++)
-        p->rows += p->part[i].rows;
-    p->device_depth = floats ? 1 : sc_plan_depth(plan, p->in);
+    const bool floats = sc_weight_is_floats(p->weight);
+    p->device_depth = floats ? 1 : sc_plan_depth(plan, p->weight->in);
     return place(&p->device, end, p->rows, p->device_depth, floats ? 4 : size, err);
 }
 
@@ -113,23 +110,55 @@ static void widths(sc_plan *plan) {
     d->hidden_depth = sc_plan_depth(plan, g->hidden);
     d->hidden_stride = round_up(g->hidden, 4);
     for (int i = 0; i < g->layers; i++) {
-        const sc_attention *a = g->layer[i].attention;
+        const sc_attention *a = sc_layer_attention(g, i);
         const int64_t group = a->heads / a->kv_heads;
         const int64_t splits = sc_plan_splits(plan, &plan->shape[plan->layer[i].shape]);
-        d->qkv_stride =
-            most(d->qkv_stride, round_up(a->q_proj.out + a->k_proj.out + a->v_proj.out, 4));
         d->q_stride = most(d->q_stride, a->heads * a->head_dim);
         d->attended_depth = most(d->attended_depth, sc_plan_depth(plan, a->heads * a->v_head_dim));
         d->arrived = most(d->arrived, batch * a->kv_heads);
         d->partial_floats =
             most(d->partial_floats, batch * a->kv_heads * splits * group * (a->v_head_dim + 2));
-        for (int j = 0; j < g->layer[i].ops; j++)
-            if (g->layer[i].op[j].kind == SC_OP_GATED_MLP) {
-                const int64_t ffn = g->layer[i].op[j].gated_mlp.ffn;
-                d->ffn_depth = most(d->ffn_depth, sc_plan_depth(plan, ffn));
-                d->gate_up_stride = most(d->gate_up_stride, round_up(2 * ffn, 4));
-            }
+        for (int j = 0; j < g->layer[i].ops; j++) {
+            const sc_linear *l = &g->layer[i].op[j].linear;
+            if (g->layer[i].op[j].kind != SC_OP_LINEAR || l->add)
+                continue;
+            if (l->gated) {
+                d->ffn_depth = most(d->ffn_depth, sc_plan_depth(plan, l->out));
+                d->gate_up_stride = most(d->gate_up_stride, round_up(2 * l->out, 4));
+            } else
+                d->qkv_stride = most(d->qkv_stride, round_up(l->out, 4));
+        }
     }
+}
+
+/* Kernels exist for decoders of llama's shape: RMS norms of the residual stream that linears read,
+ * q/k/v in one, attention, gated MLPs. */
+static bool has_kernels(const sc_graph *g, const sc_op *op) {
+    const sc_linear *l = &op->linear;
+    if (op->kind == SC_OP_ROW)
+        return op->row.kind == SC_ROW_RMS_NORM && op->row.a.value == g->embedded.value;
+    if (op->kind == SC_OP_ATTENTION)
+        return op->attention.softcap <= 0 && !op->attention.alibi;
+    const bool plain = l->scale >= 1 && l->scale <= 1;
+    return plain && (l->gated ? l->act == SC_ACT_SILU : !l->act);
+}
+
+static int check_graph(const sc_graph *g, sc_error *err) {
+    bool good = !g->first.ops && g->last.ops == 1 && !g->lm_head_bias;
+    good &= g->embed_scale >= 1 && g->embed_scale <= 1 && g->logits_scale >= 1 &&
+            g->logits_scale <= 1 && g->logits_softcap <= 0;
+    for (int i = 0; i < g->layers && good; i++) {
+        const sc_op_list *list = &g->layer[i];
+        good = list->ops == 7 && list->op[0].kind == SC_OP_ROW && list->op[2].kind == SC_OP_ATTENTION &&
+               list->op[4].kind == SC_OP_ROW && list->op[5].linear.gated;
+        for (int k = 0; k < list->ops && good; k++)
+            good = has_kernels(g, &list->op[k]);
+    }
+    if (good)
+        return SC_OK;
+    return sc_fail(err, SC_EUSAGE,
+                   "--target cuda: %s has operations without a kernel yet (take --target cpu)",
+                   g->family);
 }
 
 static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
@@ -183,11 +212,14 @@ int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err) {
     if (plan->options.offload_weights > plan->layers)
         return sc_fail(err, SC_EUSAGE, "--offload-weights: %lld, the model has %d layers",
                        (long long)plan->options.offload_weights, plan->layers);
+    int rc = check_graph(plan->graph, err);
+    if (rc)
+        return rc;
     d->slot = sc_pool_alloc(pool, (size_t)plan->layers, sizeof *d->slot);
     d->run = sc_pool_alloc(pool, (size_t)plan->layers, sizeof *d->run);
     if (!d->slot || !d->run)
         return sc_oom(err, "planning");
-    int rc = plan_weights(plan, err);
+    rc = plan_weights(plan, err);
     if (rc)
         return rc;
     widths(plan);

@@ -7,6 +7,7 @@
 #ifndef SC_VECTOR_MATH_H
 #define SC_VECTOR_MATH_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -74,6 +75,29 @@ static inline vec vec_exp(vec x) {
 
 /* x * sigmoid(x). */
 static inline vec vec_silu(vec x) { return x / (vec_set(1.0f) + vec_exp(-x)); }
+
+/* Gaussian error linear unit: by erf, and its approximation by tanh, x * sigmoid(2 sqrt(2 / pi) (x +
+ * 0.044715 x^3)). Hendrycks and Gimpel 2016. */
+static inline vec vec_gelu(vec x) {
+    for (int i = 0; i < SC_LANES; i++)
+        x[i] *= 0.5f * (1.0f + erff(x[i] * 0.707106781f));
+    return x;
+}
+
+static inline vec vec_gelu_tanh(vec x) {
+    const vec u = x * (vec_set(1.59576912f) + vec_set(0.0713548163f) * x * x);
+    return x / (vec_set(1.0f) + vec_exp(-u));
+}
+
+static inline vec vec_relu(vec x) { return vec_max(x, vec_set(0)); }
+
+static inline vec vec_relu2(vec x) { return vec_relu(x) * vec_relu(x); }
+
+/* cap * tanh(x / cap). */
+static inline vec vec_softcap(vec x, vec cap) {
+    const vec e = vec_exp(x / cap * vec_set(2.0f));
+    return cap - cap * vec_set(2.0f) / (e + vec_set(1.0f));
+}
 
 /* SC_LANES rows become columns: log2(SC_LANES) rounds of perfect shuffles. */
 static inline void vec_transpose(vec v[SC_LANES]) {

@@ -37,10 +37,9 @@ enum {
     VOCAB = {{vocab}},
     BLOCK = {{block}}, /* tokens per row of the batch that one pass takes */
     ROWS = BATCH * BLOCK,
-    HIDDEN_STRIDE = {{hidden_stride}},
-    QKV_STRIDE = {{qkv_stride}},
-    ATTENDED_STRIDE = {{attended_stride}},
-    FFN_STRIDE = {{ffn_stride}},
+{{#values}}
+    {{macro}}_STRIDE = {{stride}},
+{{/values}}
     ATTENTION_DIM = {{attention_dim}}, /* widest head, in whole panels */
     ATTENTION_QUERIES = {{attention_queries}},
     STEP_KV = {{step_kv}}, /* rows of K that a step stages */
@@ -66,19 +65,19 @@ typedef struct {
     float value[SC_PANEL][ATTENTION_DIM];
     float top[ATTENTION_QUERIES], total[ATTENTION_QUERIES], shrink[ATTENTION_QUERIES];
     vec panel[ROWS][2]; /* a linear's sums, one panel of outputs */
-    float normed[HIDDEN_STRIDE];
 } thread_scratch;
 
-/* Scratch of the shared operations, in the order in which a token meets it. */
+/* Scratch of the shared operations: the values of a pass, x is the residual stream. */
 struct sc_model {
     sc_weights *file;
     sc_threads *threads;
     {{name}}_weights weights;
-    float *x;                     /* [ROWS, HIDDEN_STRIDE] residual stream */
-    operand *normed;              /* [ROWS, HIDDEN_STRIDE] */
-    float *qkv;                   /* [ROWS, QKV_STRIDE] */
-    operand *attended;            /* [ROWS, ATTENDED_STRIDE] */
-    operand *ffn;                 /* [ROWS, FFN_STRIDE] */
+{{#values}}
+    {{ctype}} *{{field}}; /* [ROWS, {{macro}}_STRIDE] */
+{{#twin}}
+    operand *{{field}}_operands; /* the same, as linears take it */
+{{/twin}}
+{{/values}}
     kv_value *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{#ropes}}
     float *cos{{id}}, *sin{{id}};          /* [ROWS, ROPE{{id}}_PAIRS] */
@@ -117,6 +116,7 @@ static inline int64_t padding_of(const step *s, int64_t b) {
 static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
 
 {{> ops/tile.c}}
+{{#uses_norm_row}}
 /* x / sqrt(mean(x^2) + eps) * weight: LlamaRMSNorm. The sum runs in one order, lane by lane. */
 static void norm_row(const float *x, const float *restrict w, int64_t width, float eps, float *y) {
     const int64_t whole = width / SC_LANES * SC_LANES;
@@ -131,30 +131,31 @@ static void norm_row(const float *x, const float *restrict w, int64_t width, flo
         y[i] = x[i] * scale * w[i];
 }
 
-static void norm_rows(const step *s, int thread, const float *w, float eps) {
-    for (int64_t row = s->rows * thread / s->threads; row < s->rows * (thread + 1) / s->threads;
-         row++) {
-{{^pairs}}
-        norm_row(s->model->x + row * HIDDEN_STRIDE, w, HIDDEN, eps,
-                 s->model->normed + row * HIDDEN_STRIDE);
-{{/pairs}}
-{{#pairs}}
-        float *normed = s->model->scratch[thread].normed;
-        norm_row(s->model->x + row * HIDDEN_STRIDE, w, HIDDEN, eps, normed);
-        for (int64_t i = 0; i < HIDDEN_STRIDE; i += SC_LANES)
-            store_operand(s->model->normed + row * HIDDEN_STRIDE + i, vec_load(normed + i));
-{{/pairs}}
-    }
+{{/uses_norm_row}}
+/* The rows of the pass that are this thread's: first_row … of the next. */
+static inline int64_t first_row(const step *s, int thread) {
+    return s->rows * thread / s->threads;
 }
 
-/* Rotate-half: pair i is (x[i], x[i + pairs]). */
-static void rotate(float *x, const float *cosine, const float *sine, int64_t pairs) {
-    for (int64_t i = 0; i < pairs; i++) {
-        const float a = x[i], b = x[i + pairs];
+{{#uses_add_position}}
+/* Of a row's token, from the row's first token on that is no padding; of padding 0. */
+static inline int64_t position(const step *s, int64_t row) {
+    const int64_t b = row / s->tokens;
+    return most(0, s->seen[b] + row % s->tokens - padding_of(s, b));
+}
+{{/uses_add_position}}
+
+{{> ops/rows.c}}
+{{#uses_rotate}}
+/* Rotate-half: pair i of count is (x[i], x[i + count]). */
+static void rotate(float *x, const float *cosine, const float *sine, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const float a = x[i], b = x[i + count];
         x[i] = a * cosine[i] - b * sine[i];
-        x[i + pairs] = b * cosine[i] + a * sine[i];
+        x[i + count] = b * cosine[i] + a * sine[i];
     }
 }
+{{/uses_rotate}}
 
 /* One cached row as floats; NULL, a position that is not there, as zeros. */
 static inline void load_row(float *restrict to, const kv *restrict from, int64_t dim) {
@@ -227,7 +228,7 @@ static inline void weigh_values(thread_scratch *a, const float *values, int64_t 
 {{> ops/attention.c}}
 {{/attentions}}
 /* lm_head on the rows that are asked for: all of them, or each row's last. Panels are split. */
-enum { HEAD_PANELS = {{head_panels}} };
+enum { HEAD_PANELS = {{head_panels}}, HEAD_IN_STRIDE = {{head_in_stride}} };
 
 static void head(const step *s, int thread) {
     const int64_t rows = s->all ? s->rows : s->batch;
@@ -237,10 +238,22 @@ static void head(const step *s, int thread) {
          panel < HEAD_PANELS * (int64_t)(thread + 1) / s->threads; panel++) {
         const size_t width = (size_t)least(SC_PANEL, VOCAB - panel * SC_PANEL) * sizeof(float);
         panel_times_rows(sum, s->weights->lm_head + panel * HIDDEN_DEPTH * SC_PANEL,
-                         s->model->normed + skip * HIDDEN_STRIDE, stride * HIDDEN_STRIDE,
+                         s->model->{{head_in}} + skip * HEAD_IN_STRIDE, stride * HEAD_IN_STRIDE,
                          HIDDEN_DEPTH, rows);
         for (int64_t row = 0; row < rows; row++) {
             const int64_t b = s->all ? row / s->tokens : row, token = s->all ? row % s->tokens : 0;
+{{#head_bias}}
+            for (int half = 0; half < 2; half++)
+                sum[row][half] += vec_load(s->weights->lm_head_bias + panel * SC_PANEL + half * SC_LANES);
+{{/head_bias}}
+{{#logits_scaled}}
+            for (int half = 0; half < 2; half++)
+                sum[row][half] = sum[row][half] * vec_set({{logits_scale}});
+{{/logits_scaled}}
+{{#logits_capped}}
+            for (int half = 0; half < 2; half++)
+                sum[row][half] = vec_softcap(sum[row][half], vec_set({{logits_softcap}}));
+{{/logits_capped}}
             memcpy(s->logits + b * s->logits_stride + token * VOCAB + panel * SC_PANEL, sum[row],
                    width);
         }
@@ -254,22 +267,22 @@ static void embed(const step *s, int thread) {
         const int64_t batch = row / s->tokens, token = row % s->tokens;
         const int64_t pos = s->seen[batch] + token - padding_of(s, batch);
         const int64_t id = pos < 0 ? 0 : s->ids[batch * s->ids_stride + token];
-        float *x = s->model->x + row * HIDDEN_STRIDE;
+        float *x = s->model->x + row * X_STRIDE;
 {{#tied}}
         /* embed_tokens is lm_head, packed: the row is one lane of a panel. */
         const weight *from = s->weights->lm_head + id / SC_PANEL * HIDDEN_DEPTH * SC_PANEL;
         for (int64_t i = 0; i < HIDDEN; i++)
 {{^pairs}}
-            x[i] = weight_float(from[i * SC_PANEL + id % SC_PANEL]);
+            x[i] = weight_float(from[i * SC_PANEL + id % SC_PANEL]){{#embed_scaled}} * {{embed_scale}}{{/embed_scaled}};
 {{/pairs}}
 {{#pairs}}
-            x[i] = weight_float(from[(i / 2 * SC_PANEL + id % SC_PANEL) * 2 + i % 2]);
+            x[i] = weight_float(from[(i / 2 * SC_PANEL + id % SC_PANEL) * 2 + i % 2]){{#embed_scaled}} * {{embed_scale}}{{/embed_scaled}};
 {{/pairs}}
 {{/tied}}
 {{^tied}}
         const weight *from = s->weights->embed_tokens + id * HIDDEN;
         for (int64_t i = 0; i < HIDDEN; i++)
-            x[i] = weight_float(from[i]);
+            x[i] = weight_float(from[i]){{#embed_scaled}} * {{embed_scale}}{{/embed_scaled}};
 {{/tied}}
 {{#ropes}}
         for (int64_t i = 0; i < ROPE{{id}}_PAIRS; i++) {
@@ -294,51 +307,85 @@ static void count_tokens(const step *s, int layer) {
 /* {{layer_list}}. */
 static void layer{{id}}(const step *s, int thread, int layer) {
     const {{name}}_layer_weights *w = &s->weights->layer[layer];
-    sc_threads *threads = s->model->threads;
+    {{name}}_model *m = s->model;
 {{#ops}}
-{{#norm}}
-    norm_rows(s, thread, w->{{field}}, {{eps}});
-    sc_threads_barrier(threads);
-{{/norm}}
+{{#rows}}
+    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
+{{#calls}}
+        {{call}};
+{{/calls}}
+    }
+    sc_threads_barrier(m->threads);
+{{/rows}}
+{{#linear}}
+    {{fn}}(s, thread, w);
+    sc_threads_barrier(m->threads);
+{{/linear}}
 {{#attention}}
-    {{qkv_fn}}(s, thread, w);
-    sc_threads_barrier(threads);
 {{#offloading}}
     if (!thread)
         {{name}}_cache_begin(s->cache, layer);
-    sc_threads_barrier(threads);
+    sc_threads_barrier(m->threads);
 {{/offloading}}
     keep{{attention_id}}(s, thread, layer);
-    sc_threads_barrier(threads);
+    sc_threads_barrier(m->threads);
     attention{{attention_id}}(s, thread, layer);
-    sc_threads_barrier(threads);
+    sc_threads_barrier(m->threads);
     if (!thread)
         count_tokens(s, layer);
-    {{o_fn}}(s, thread, w);
-    sc_threads_barrier(threads);
 {{/attention}}
-{{#gated_mlp}}
-    {{gate_up_fn}}(s, thread, w);
-    sc_threads_barrier(threads);
-    {{down_fn}}(s, thread, w);
-    sc_threads_barrier(threads);
-{{/gated_mlp}}
 {{/ops}}
 }
 
 {{/kinds}}
+{{#first_ops}}
+{{#rows}}
+/* Before the layers. */
+static void first(const step *s, int thread) {
+    const {{name}}_weights *w = s->weights;
+    {{name}}_model *m = s->model;
+    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
+{{#calls}}
+        {{call}};
+{{/calls}}
+    }
+    sc_threads_barrier(m->threads);
+}
+
+{{/rows}}
+{{/first_ops}}
+{{#last_ops}}
+{{#rows}}
+/* Behind them: what lm_head reads. */
+static void last(const step *s, int thread) {
+    const {{name}}_weights *w = s->weights;
+    {{name}}_model *m = s->model;
+    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
+{{#calls}}
+        {{call}};
+{{/calls}}
+    }
+    sc_threads_barrier(m->threads);
+}
+
+{{/rows}}
+{{/last_ops}}
 static void work(void *arg, int thread, int threads) {
     step *s = arg;
     (void)threads;
     embed(s, thread);
     sc_threads_barrier(s->model->threads);
+{{#first_ops}}
+    first(s, thread);
+{{/first_ops}}
 {{#layer_calls}}
     layer{{kind}}(s, thread, {{layer}});
 {{/layer_calls}}
     if (!s->logits)
         return;
-    norm_rows(s, thread, s->weights->norm, {{norm_eps}});
-    sc_threads_barrier(s->model->threads);
+{{#last_ops}}
+    last(s, thread);
+{{/last_ops}}
     head(s, thread);
 }
 
@@ -351,11 +398,12 @@ static void *take(unsigned char *base, size_t *at, size_t count, size_t size) {
 
 static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads) {
     size_t at = 0;
-    m->x = take(base, &at, (size_t)ROWS * HIDDEN_STRIDE, sizeof(float));
-    m->normed = take(base, &at, (size_t)ROWS * HIDDEN_STRIDE, sizeof(operand));
-    m->qkv = take(base, &at, (size_t)ROWS * QKV_STRIDE, sizeof(float));
-    m->attended = take(base, &at, (size_t)ROWS * ATTENDED_STRIDE, sizeof(operand));
-    m->ffn = take(base, &at, (size_t)ROWS * FFN_STRIDE, sizeof(operand));
+{{#values}}
+    m->{{field}} = take(base, &at, (size_t)ROWS * {{macro}}_STRIDE, sizeof({{ctype}}));
+{{#twin}}
+    m->{{field}}_operands = take(base, &at, (size_t)ROWS * {{macro}}_STRIDE, sizeof(operand));
+{{/twin}}
+{{/values}}
     m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
     m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
 {{#ropes}}

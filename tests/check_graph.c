@@ -78,36 +78,39 @@ static const struct {
     { "qwen3", ",\"attention_bias\":true", true, true, false, true, 0 },
 };
 
+static bool has_bias(const sc_op *op, int i) {
+    return op->linear.bias && op->linear.bias->part[i].tensor;
+}
+
 START_TEST(a_layer_has_these_tensors) {
     const sc_graph *g = made(family_table[_i].type, family_table[_i].rest);
-    static const sc_op_kind kinds[] = { SC_OP_NORM, SC_OP_ATTENTION, SC_OP_RESIDUAL,
-                                        SC_OP_NORM, SC_OP_GATED_MLP, SC_OP_RESIDUAL };
-    const sc_layer *l = &g->layer[1];
-    ck_assert_int_eq(l->ops, 6);
-    for (int i = 0; i < 6; i++)
+    static const sc_op_kind kinds[] = { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION, SC_OP_LINEAR,
+                                        SC_OP_ROW, SC_OP_LINEAR, SC_OP_LINEAR };
+    const sc_op_list *l = &g->layer[1];
+    ck_assert_int_eq(l->ops, 7);
+    for (int i = 0; i < 7; i++)
         ck_assert_int_eq(l->op[i].kind, kinds[i]);
-    const sc_attention *a = l->attention;
-    const sc_gated_mlp *m = &l->op[4].gated_mlp;
-    ck_assert_ptr_eq(a, &l->op[1].attention);
-    ck_assert_str_eq(l->op[0].norm.weight, "model.layers.1.input_layernorm.weight");
-    ck_assert_str_eq(l->op[3].norm.weight, "model.layers.1.post_attention_layernorm.weight");
-    ck_assert_str_eq(a->q_proj.weight, "model.layers.1.self_attn.q_proj.weight");
-    ck_assert_str_eq(m->gate_proj.weight, "model.layers.1.mlp.gate_proj.weight");
-    ck_assert_str_eq(g->lm_head.weight, "lm_head.weight");
-    ck_assert_int_eq(a->q_proj.out, 64);
-    ck_assert_int_eq(a->k_proj.out, 32);
-    ck_assert_int_eq(m->down_proj.in, 96);
+    const sc_attention *a = sc_layer_attention(g, 1);
+    ck_assert_ptr_eq(a, &l->op[2].attention);
+    ck_assert_str_eq(l->op[0].row.w->part[0].tensor, "model.layers.1.input_layernorm.weight");
+    ck_assert_str_eq(l->op[4].row.w->part[0].tensor,
+                     "model.layers.1.post_attention_layernorm.weight");
+    ck_assert_str_eq(l->op[1].linear.w->part[0].tensor, "model.layers.1.self_attn.q_proj.weight");
+    ck_assert_str_eq(l->op[5].linear.w->part[0].tensor, "model.layers.1.mlp.gate_proj.weight");
+    ck_assert_str_eq(g->lm_head->part[0].tensor, "lm_head.weight");
+    ck_assert_int_eq(l->op[1].linear.w->part[0].rows, 64);
+    ck_assert_int_eq(l->op[1].linear.w->part[1].rows, 32);
+    ck_assert_int_eq(l->op[6].linear.in, 96);
     ck_assert_int_eq(a->rope, 0);
     ck_assert_int_eq(a->window, family_table[_i].window);
-    const sc_linear *const qkv[] = { &a->q_proj, &a->k_proj, &a->v_proj };
-    const sc_linear *const mlp[] = { &m->gate_proj, &m->up_proj, &m->down_proj };
-    for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(qkv[i]->bias != NULL, family_table[_i].qkv_bias);
-        ck_assert_int_eq(mlp[i]->bias != NULL, family_table[_i].mlp_bias);
-    }
-    ck_assert_int_eq(a->o_proj.bias != NULL, family_table[_i].o_bias);
-    ck_assert_int_eq(a->q_norm.weight != NULL, family_table[_i].qk_norm);
-    ck_assert_int_eq(a->k_norm.weight != NULL, family_table[_i].qk_norm);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(has_bias(&l->op[1], i), family_table[_i].qkv_bias);
+    ck_assert_int_eq(has_bias(&l->op[5], 0), family_table[_i].mlp_bias);
+    ck_assert_int_eq(has_bias(&l->op[5], 1), family_table[_i].mlp_bias);
+    ck_assert_int_eq(has_bias(&l->op[6], 0), family_table[_i].mlp_bias);
+    ck_assert_int_eq(has_bias(&l->op[3], 0), family_table[_i].o_bias);
+    ck_assert_int_eq(a->q_norm != NULL, family_table[_i].qk_norm);
+    ck_assert_int_eq(a->k_norm != NULL, family_table[_i].qk_norm);
 }
 END_TEST
 

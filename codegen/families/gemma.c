@@ -1,5 +1,17 @@
-/* gemma.c - every layer is full. */
+/* gemma.c - llama's shape; norms times 1 + weight, the embedding times sqrt(hidden_size). */
+#include <math.h>
+
 #include "../families.h"
+#include "../graph_build.h"
+
+static void build(sc_builder *b) {
+    b->norm.plus = 1;
+    const bool bias = b->config->attention_bias;
+    const sc_decoder_shape shape = { .qkv_bias = bias,
+                                     .o_bias = bias,
+                                     .embed_scale = sqrtf((float)b->graph->hidden) };
+    sc_build_decoder(b, &shape);
+}
 
 const sc_family sc_family_gemma = {
     .model_type = "gemma",
@@ -9,4 +21,12 @@ const sc_family sc_family_gemma = {
     .num_key_value_heads = 16,
     .head_dim = 256,
     .max_position_embeddings = 8192,
+    .build = build,
+    .vocab_size = 256000,
+    .intermediate_size = 24576,
+    .bos_token_id = 2,
+    .eos_token_id = 1,
+    .hidden_act = "gelu_pytorch_tanh",
+    .tied = true,
+    .attention_bias = true,
 };

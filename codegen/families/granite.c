@@ -1,5 +1,30 @@
-/* granite.c - every layer is full. */
+/* granite.c - llama's shape with multipliers on embedding, scores, residuals and logits. */
 #include "../families.h"
+#include "../graph_build.h"
+
+static float number(const sc_builder *b, const char *key) {
+    return (float)sc_config_key(b->config, key)->number;
+}
+
+static void build(sc_builder *b) {
+    const bool bias = b->config->attention_bias;
+    const sc_decoder_shape shape = { .qkv_bias = bias,
+                                     .o_bias = bias,
+                                     .mlp_bias = b->config->mlp_bias,
+                                     .embed_scale = number(b, "embedding_multiplier"),
+                                     .attention_scale = number(b, "attention_multiplier"),
+                                     .residual_scale = number(b, "residual_multiplier") };
+    b->graph->logits_scale = 1 / number(b, "logits_scaling");
+    sc_build_decoder(b, &shape);
+}
+
+static const sc_key keys[] = {
+    { "embedding_multiplier", SC_KEY_REAL, 1, false },
+    { "attention_multiplier", SC_KEY_REAL, 1, false },
+    { "residual_multiplier", SC_KEY_REAL, 1, false },
+    { "logits_scaling", SC_KEY_REAL, 1, false },
+    { .key = NULL },
+};
 
 const sc_family sc_family_granite = {
     .model_type = "granite",
@@ -9,4 +34,12 @@ const sc_family sc_family_granite = {
     .num_key_value_heads = SC_NULL,
     .kv_heads_null = true,
     .max_position_embeddings = 2048,
+    .build = build,
+    .vocab_size = 32000,
+    .intermediate_size = 11008,
+    .bos_token_id = 1,
+    .eos_token_id = 2,
+    .attention_bias = true,
+    .mlp_bias = true,
+    .key = keys,
 };

@@ -2,11 +2,11 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-static int build(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err) {
-    const sc_decoder_shape shape = { .qkv_bias = config->attention_bias,
-                                     .o_bias = config->attention_bias,
-                                     .mlp_bias = config->mlp_bias };
-    return sc_graph_decoder(graph, pool, config, &shape, err);
+static void build(sc_builder *b) {
+    const sc_decoder_shape shape = { .qkv_bias = b->config->attention_bias,
+                                     .o_bias = b->config->attention_bias,
+                                     .mlp_bias = b->config->mlp_bias };
+    sc_build_decoder(b, &shape);
 }
 
 const sc_family sc_family_llama = {

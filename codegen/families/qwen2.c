@@ -2,9 +2,9 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-static int build(sc_graph *graph, sc_pool *pool, const sc_config *config, sc_error *err) {
+static void build(sc_builder *b) {
     const sc_decoder_shape shape = { .qkv_bias = true };
-    return sc_graph_decoder(graph, pool, config, &shape, err);
+    sc_build_decoder(b, &shape);
 }
 
 const sc_family sc_family_qwen2 = {

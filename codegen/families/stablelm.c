@@ -1,5 +1,38 @@
 /* stablelm.c - every layer is full. */
 #include "../families.h"
+#include "../graph_build.h"
+
+static void build(sc_builder *b) {
+    const sc_config *c = b->config;
+    const int64_t ffn = c->intermediate_size;
+    const bool parallel = sc_config_key(c, "use_parallel_residual")->number > 0;
+    b->norm.layer_norm = b->norm.bias = true;
+    if (sc_config_key(c, "qk_layernorm")->number > 0)
+        b->rc = sc_fail(b->err, SC_EINPUT,
+                        "%s: qk_layernorm: true is not supported (export --only cache)", c->path);
+    sc_build_embedding(b, "model.embed_tokens.weight", 1);
+    for (int i = 0; i < b->graph->layers && !b->rc; i++) {
+        sc_build_layer(b, "model.layers.", i);
+        const int rope = sc_build_rope(b, c->layer[i].head_dim);
+        sc_span normed = sc_build_normed(b, "input_layernorm");
+        const sc_span attended = sc_build_self_attention(
+            b, normed, sc_config_key(c, "use_qkv_bias")->number > 0, false, rope);
+        sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", false, 1);
+        if (!parallel) /* else attention and MLP read one norm */
+            normed = sc_build_normed(b, "post_attention_layernorm");
+        const sc_span gated =
+            sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", false);
+        sc_build_onto(b, gated, ffn, "mlp.down_proj", false, 1);
+    }
+    sc_build_finish(b, "model.norm", "lm_head.weight", false);
+}
+
+static const sc_key keys[] = {
+    { "use_parallel_residual", SC_KEY_FLAG, 0, false },
+    { "use_qkv_bias", SC_KEY_FLAG, 0, false },
+    { "qk_layernorm", SC_KEY_FLAG, 0, false },
+    { .key = NULL },
+};
 
 const sc_family sc_family_stablelm = {
     .model_type = "stablelm",
@@ -8,4 +41,13 @@ const sc_family sc_family_stablelm = {
     .num_attention_heads = 32,
     .num_key_value_heads = 32,
     .max_position_embeddings = 4096,
+    .build = build,
+    .vocab_size = 50304,
+    .intermediate_size = 6912,
+    .bos_token_id = 0,
+    .eos_token_id = 0,
+    .eps = 1e-5,
+    .eps_key = "layer_norm_eps",
+    .rotary_factor = 0.25,
+    .key = keys,
 };

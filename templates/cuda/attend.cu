@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
         const long long slot = pos;
 {{/ring}}
         if (warp == 0) {
-            load_head(head_row, 0, qkv + {{k_at}} + t.head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{k_norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
+            load_head(head_row, 0, qkv + {{k_at}} + t.head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
             for (int i = lane; i < SHAPE{{shape}}_DIM; i += 32)
                 keys[slot * SHAPE{{shape}}_DIM + i] = seen ? kv_of(head_row[i]) : (kv)0;
@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
             const int row = warp * SHAPE{{shape}}_DIM;
             if (q < queries)
                 load_head(head_row, row, qkv + (t.head * ATTEND{{id}}_GROUP + base + q) * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM,
-                          {{#q_norm}}q_norm, {{q_norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}}, {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
+                          {{#q_norm}}q_norm, {{norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}}, {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
 {{#kv_floats}}
             for (int i = lane; i < ATTEND{{id}}_DEPTH; i += 32)
                 query[q * ATTEND{{id}}_DEPTH + i] = q < queries && i < SHAPE{{shape}}_DIM ? head_row[row + i] * {{scale}} : 0;

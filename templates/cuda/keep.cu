@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     for (int item = (int)(threadIdx.x / 32 + KEEP{{id}}_WARPS * blockIdx.y);
          item < KEEP{{id}}_HEADS + 2 * SHAPE{{shape}}_KV_HEADS; item += KEEP{{id}}_WARPS * KEEP{{id}}_GRID) {
         if (item < KEEP{{id}}_HEADS) {
-            load_head(head_row, at, qkv + item * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#q_norm}}q_norm, {{q_norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}},
+            load_head(head_row, at, qkv + item * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#q_norm}}q_norm, {{norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
             for (int i = lane; i < SHAPE{{shape}}_DIM; i += 32)
                 q[(row * KEEP{{id}}_HEADS + item) * SHAPE{{shape}}_DIM + i] = kv_of(head_row[at + i]);
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
         const int head = (item - KEEP{{id}}_HEADS) % SHAPE{{shape}}_KV_HEADS;
         const long long place = s->row[batch] * SHAPE{{shape}}_KV_HEADS + head;
         if (item < KEEP{{id}}_HEADS + SHAPE{{shape}}_KV_HEADS) {
-            load_head(head_row, at, qkv + {{k_at}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{k_norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
+            load_head(head_row, at, qkv + {{k_at}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
             keep{{id}}_row(&t, keys + place * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_DIM,
                       evicted_keys + place * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_DIM, head_row, at, SHAPE{{shape}}_DIM);

@@ -165,8 +165,10 @@ static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}
 static void layer{{id}}(const pass *p, int layer) {
     const unsigned char *w = begin_weights(p, layer);
 {{#ops}}
+{{#linear}}
+    {{fn}}(p{{#normed}}, {{norm_w}}{{/normed}}, {{linear_w}}, {{bias_w}});
+{{/linear}}
 {{#attention}}
-    {{qkv_fn}}(p, {{norm_w}}, {{qkv_proj_w}}, {{qkv_bias_w}});
 {{#offloading}}
     {{name}}_cache_begin(p->cache, layer);
 {{/offloading}}
@@ -181,12 +183,7 @@ static void layer{{id}}(const pass *p, int layer) {
 {{#offloading}}
     give_back(p, layer);
 {{/offloading}}
-    {{o_fn}}(p, {{o_proj_w}}, {{o_bias_w}});
 {{/attention}}
-{{#gated_mlp}}
-    {{gate_up_fn}}(p, {{norm_w}}, {{gate_up_proj_w}}, {{gate_up_bias_w}});
-    {{down_fn}}(p, {{down_proj_w}}, {{down_bias_w}});
-{{/gated_mlp}}
 {{/ops}}
 {{#weights_offloaded}}
     end_weights(p, layer);

@@ -17,7 +17,14 @@ enum {
 {{/windowed}}
 };
 
-static const float attention{{id}}_scale = {{scale}}; /* head_dim^-0.5 */
+static const float attention{{id}}_scale = {{scale}}; /* of q.k */
+{{#alibi}}
+
+/* Of each head: a key weighs that much less for every position that it lies back (Press 2021). */
+static const float attention{{id}}_slope[{{heads}}] = {
+    {{slopes}}
+};
+{{/alibi}}
 
 /* One task: the tokens first … first + tokens - 1 of a step, and where their keys are. */
 typedef struct {
@@ -71,9 +78,9 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
         const int64_t row = t->batch * s->tokens + t->first + q / ATTENTION{{id}}_GROUP;
         const int64_t head = t->head * ATTENTION{{id}}_GROUP + q % ATTENTION{{id}}_GROUP;
         float *to = a->query[q];
-        memcpy(to, s->model->qkv + row * QKV_STRIDE + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM * sizeof *to);
+        memcpy(to, {{q_from}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM * sizeof *to);
 {{#q_norm}}
-        norm_row(to, s->weights->layer[t->layer].q_norm, SHAPE{{shape}}_DIM, {{q_norm_eps}}, to);
+        norm_row(to, s->weights->layer[t->layer].q_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
 {{/q_norm}}
 {{#roped}}
         rotate(to, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
@@ -148,6 +155,19 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
             /* Counted from the block's first key. */
             const int64_t token = t->first + (q + r) / ATTENTION{{id}}_GROUP;
             const int64_t pos = t->begin + token - t->padding - block;
+{{#softcapped}}
+            for (int half = 0; half < 2; half++)
+                score[r][half] = vec_softcap(score[r][half], vec_set({{softcap}}));
+{{/softcapped}}
+{{#alibi}}
+            const float slope =
+                attention{{id}}_slope[t->head * ATTENTION{{id}}_GROUP + (q + r) % ATTENTION{{id}}_GROUP];
+            float bias[SC_PANEL];
+            for (int64_t i = 0; i < SC_PANEL; i++)
+                bias[i] = slope * (float)(i - pos);
+            score[r][0] += vec_load(bias);
+            score[r][1] += vec_load(bias + SC_LANES);
+{{/alibi}}
 {{#windowed}}
             softmax_block(a, q + r, score[r], pos - ATTENTION{{id}}_WINDOW + 1, pos);
 {{/windowed}}
@@ -165,9 +185,9 @@ static void attention{{id}}_end(const step *s, const attention{{id}}_task *t, co
     for (int64_t q = 0; q < t->tokens * ATTENTION{{id}}_GROUP; q++) {
         const int64_t row = t->batch * s->tokens + t->first + q / ATTENTION{{id}}_GROUP;
         const int64_t head = t->head * ATTENTION{{id}}_GROUP + q % ATTENTION{{id}}_GROUP;
-        operand *to = s->model->attended + row * ATTENDED_STRIDE + head * SHAPE{{shape}}_V_DIM;
+        {{out_ctype}} *to = s->model->{{out}} + row * {{out_stride}} + head * SHAPE{{shape}}_V_DIM;
         for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d++) /* padding sees nothing: zeros */
-            to[d] = {{operand_from}}(a->total[q] > 0 ? a->sum[q][d] / a->total[q] : 0);
+            to[d] = {{out_from}}(a->total[q] > 0 ? a->sum[q][d] / a->total[q] : 0);
     }
 }
 
@@ -197,7 +217,6 @@ static void keep{{id}}(const step *s, int thread, int layer) {
         kv_value *values = s->model->step_values + task * BLOCK * ATTENTION_DIM;
         for (int64_t token = 0; token < s->tokens; token++) {
             const int64_t row = batch * s->tokens + token;
-            const float *from = s->model->qkv + row * QKV_STRIDE;
             kv_value *key_to = keys + token * SHAPE{{shape}}_DIM, *value_to = values + token * SHAPE{{shape}}_V_DIM;
             if (s->seen[batch] + token < padding_of(s, batch)) {
                 memset(key_to, 0, SHAPE{{shape}}_DIM * sizeof *keys);
@@ -205,16 +224,16 @@ static void keep{{id}}(const step *s, int thread, int layer) {
                 continue;
             }
             float key[SHAPE{{shape}}_DIM];
-            memcpy(key, from + {{k_at}} + head * SHAPE{{shape}}_DIM, sizeof key);
+            memcpy(key, {{k_from}} + head * SHAPE{{shape}}_DIM, sizeof key);
 {{#k_norm}}
-            norm_row(key, s->weights->layer[layer].k_norm, SHAPE{{shape}}_DIM, {{k_norm_eps}}, key);
+            norm_row(key, s->weights->layer[layer].k_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, key);
 {{/k_norm}}
 {{#roped}}
             rotate(key, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
                    ROPE{{rope}}_PAIRS);
 {{/roped}}
             kv_store(key_to, key, SHAPE{{shape}}_DIM);
-            kv_store(value_to, from + {{v_at}} + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);
+            kv_store(value_to, {{v_from}} + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM);
         }
         {{name}}_put{{shape}}(s->cache, layer, s->row[batch], head, keys, values, s->tokens);
     }

@@ -14,12 +14,12 @@ static inline void {{fn}}_end(vec sum[2], int64_t panel, const {{name}}_layer_we
 {{/bias}}
 {{#gated}}
     /* A panel holds {{half}} rows of gate_proj, then the same rows of up_proj. */
-    store_operand(y + panel * SC_LANES, {{act}}(sum[0]) * sum[1]);
+    {{y_store}}(y + panel * SC_LANES, {{sum}});
 {{/gated}}
 {{#plain}}
     y += panel * SC_PANEL;
     for (int half = 0; half < 2; half++, y += SC_LANES)
-        vec_store(y, sum[half]{{#add}} + vec_load(y){{/add}});
+        {{y_store}}(y, {{sum}});
 {{/plain}}
 }
 

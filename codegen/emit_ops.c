@@ -1,0 +1,415 @@
+/* emit_ops.c - see emit_ops.h. */
+#include "emit_ops.h"
+
+#include <string.h>
+
+#include "template.h"
+
+void sc_emit_begin(sc_op_set *set) {
+    static const char *const lists[] = { "first_ops", "last_ops", "linears", "attentions" };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        sc_scope_flag(set->top, lists[i], false);
+}
+
+static const sc_value *value_of(const sc_op_set *set, sc_span span) {
+    return &set->plan->graph->value[span.value];
+}
+
+/* Where a linear finds the value: beside it, where floats are no operands and both are wanted. */
+static const char *operand_field(const sc_op_set *set, sc_span span) {
+    const sc_value *v = value_of(set, span);
+    return set->plan->pairs && v->floats && v->operand
+               ? sc_pool_printf(set->top->pool, "%s_operands", v->name)
+               : v->name;
+}
+
+static const char *stride_of(const sc_op_set *set, sc_span span) {
+    return sc_pool_printf(set->top->pool, "%s_STRIDE",
+                          sc_macro(set->top->pool, value_of(set, span)->name));
+}
+
+/* "m->x + row * X_STRIDE + 64". */
+static const char *row_of(const sc_op_set *set, const char *field, sc_span span) {
+    sc_pool *pool = set->top->pool;
+    const char *text = sc_pool_printf(pool, "m->%s + row * %s", field, stride_of(set, span));
+    return span.at && text ? sc_pool_printf(pool, "%s + %lld", text, (long long)span.at) : text;
+}
+
+/* ---- rows ---- */
+
+/* What each function is given, letter by letter: a, b, o the rows that are read and written, w, W
+ * the weights, 0 … 2 the counts, f, g the factors, p the token's position, r the rope. */
+static const struct {
+    const char *function, *arguments;
+} row_functions[SC_ROWS] = {
+    [SC_ROW_RMS_NORM] = { "rms_norm", "aw01fo" },
+    [SC_ROW_LAYER_NORM] = { "layer_norm", "awW01fo" },
+    [SC_ROW_ADD] = { "add", "afbg0o" },
+    [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_SCALE] = { "scale", "af0o" },
+    [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
+    [SC_ROW_POSITION] = { "add_position", "awp10o" },
+};
+
+static const char *weight_text(const sc_op_set *set, const sc_weight *w) {
+    return w ? sc_pool_printf(set->top->pool, "w->%s", w->field) : "NULL";
+}
+
+static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char letter) {
+    sc_pool *pool = set->top->pool;
+    char number[SC_FLOAT_LITERAL];
+    switch (letter) {
+    case 'a':
+        return row_of(set, value_of(set, op->a)->name, op->a);
+    case 'b':
+        return row_of(set, value_of(set, op->b)->name, op->b);
+    case 'o':
+        return row_of(set, value_of(set, op->out)->name, op->out);
+    case 'w':
+        return weight_text(set, op->w);
+    case 'W':
+        return weight_text(set, op->w2);
+    case 'f':
+    case 'g':
+        return sc_pool_strdup(pool, sc_float_literal(number, op->f[letter == 'g']));
+    case 'p':
+        return "position(s, row)";
+    case 'r':
+        return sc_pool_printf(pool,
+                              "m->cos%d + row * ROPE%d_PAIRS, m->sin%d + row * ROPE%d_PAIRS, "
+                              "ROPE%d_PAIRS",
+                              op->rope, op->rope, op->rope, op->rope, op->rope);
+    default:
+        return sc_pool_printf(pool, "%lld", (long long)op->n[letter - '0']);
+    }
+}
+
+static void add_call(const sc_op_set *set, sc_scope *rows, const char *text) {
+    sc_scope call = sc_scope_item(rows, "calls");
+    sc_scope_text(&call, "call", text);
+    if (call.rc)
+        set->top->rc = call.rc;
+}
+
+static int64_t row_width(const sc_row_op *op) {
+    const bool runs = op->kind == SC_ROW_RMS_NORM || op->kind == SC_ROW_LAYER_NORM ||
+                      op->kind == SC_ROW_ROPE_PAIRS;
+    return runs ? op->n[0] * op->n[1] : op->n[0];
+}
+
+/* function(arguments, broken behind a comma where the line is full. */
+static const char *call_text(const sc_op_set *set, const sc_row_op *op) {
+    enum { LAST_COLUMN = 86, INDENT = 8 };
+    sc_pool *pool = set->top->pool;
+    const char *text = sc_pool_printf(pool, "%s(", row_functions[op->kind].function);
+    size_t column = INDENT + strlen(text ? text : "");
+    const size_t open = column;
+    for (const char *c = row_functions[op->kind].arguments; *c && text; c++) {
+        const char *argument = row_argument(set, op, *c);
+        const size_t n = strlen(argument ? argument : "");
+        const bool breaks = column + n > LAST_COLUMN && column > open;
+        text = !argument ? NULL
+               : breaks  ? sc_pool_printf(pool, "%s\n%*s%s%s", text, (int)open, "", argument,
+                                         c[1] ? "," : ")")
+                         : sc_pool_printf(pool, "%s%s%s%s", text, column > open ? " " : "", argument,
+                                         c[1] ? "," : ")");
+        column = (breaks ? open : column) + n + 2;
+    }
+    return text;
+}
+
+/* Operations of rows, one behind the other, from op i on; returns the next that is none. */
+static int emit_rows(sc_op_set *set, sc_scope *item, const sc_op_list *list, int i) {
+    sc_scope rows = sc_scope_item(item, "rows");
+    for (; i < list->ops && list->op[i].kind == SC_OP_ROW; i++) {
+        const sc_row_op *op = &list->op[i].row;
+        set->used[op->kind] = true;
+        add_call(set, &rows, call_text(set, op));
+        if (set->plan->pairs && value_of(set, op->out)->operand)
+            add_call(set, &rows,
+                     sc_pool_printf(set->top->pool, "operands(%s, %lld,\n                 %s)",
+                                    row_of(set, value_of(set, op->out)->name, op->out),
+                                    (long long)row_width(op),
+                                    row_of(set, operand_field(set, op->out), op->out)));
+    }
+    if (rows.rc)
+        set->top->rc = rows.rc;
+    return i;
+}
+
+/* ---- linears ---- */
+
+/* The kernel of a norm of that eps. */
+static int norm_number(sc_op_set *set, float eps) {
+    int i = 0;
+    while (i < set->norms && memcmp(&set->norm_eps[i], &eps, sizeof eps) != 0)
+        i++;
+    if (i < set->norms)
+        return i;
+    set->norm_eps[set->norms++] = eps; /* no more than linears, and one before the head */
+    sc_scope s = sc_scope_item(set->top, "norms");
+    sc_scope_number(&s, "id", i);
+    sc_scope_real(&s, "eps", eps);
+    if (s.rc)
+        set->top->rc = s.rc;
+    return i;
+}
+
+/* Its device's buffers; norm: of the residual stream, when that is what it reads. */
+static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
+                               const sc_row_op *norm) {
+    sc_pool *pool = set->top->pool;
+    const sc_plan *plan = set->plan;
+    const char *x = sc_macro(pool, value_of(set, norm ? norm->a : l->x)->name);
+    const char *y = sc_macro(pool, value_of(set, l->y)->name);
+    const char *y_stride = l->add ? "HIDDEN_STRIDE" : sc_pool_printf(pool, "%s_STRIDE", y);
+    sc_scope_number(s, "device_depth", sc_plan_depth(plan, l->in));
+    sc_scope_number(s, "device_out", l->gated ? 2 * l->out : l->out);
+    sc_scope_text(s, "device_x", x);
+    sc_scope_text(s, "device_x_step",
+                  norm ? "HIDDEN_STRIDE" : sc_pool_printf(pool, "%s_DEPTH", x));
+    sc_scope_text(s, "device_y", y);
+    sc_scope_text(s, "device_stride", l->gated ? "GATE_UP_STRIDE" : y_stride);
+    sc_scope_flag(s, "normed", norm != NULL);
+    if (norm) {
+        sc_scope_number(s, "norm", norm_number(set, norm->f[0]));
+        sc_scope_real(s, "norm_eps", norm->f[0]);
+    }
+    sc_scope_flag(s, "decode_linears", sc_cuda_decodes(plan));
+    const sc_cuda_linear linear = { .in = l->in,
+                                    .out = l->out,
+                                    .normed = norm != NULL,
+                                    .gated = l->gated,
+                                    .y_stride = l->gated ? sc_pool_printf(pool, "%s_DEPTH", y)
+                                                         : y_stride };
+    sc_emit_cuda_linear(s, plan, &linear);
+}
+
+static const char *act_name(sc_activation act) {
+    static const char *const names[SC_ACTS] = { "",          "vec_silu", "vec_gelu", "vec_gelu_tanh",
+                                                "vec_relu", "vec_relu2" };
+    return names[act];
+}
+
+/* What is stored of one half of a panel's sums. */
+static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
+    sc_pool *pool = set->top->pool;
+    char scale[SC_FLOAT_LITERAL];
+    if (l->gated)
+        return sc_pool_printf(pool, "%s(sum[0]) * sum[1]", act_name(l->act));
+    const char *text = "sum[half]";
+    if (l->act)
+        text = sc_pool_printf(pool, "%s(%s)", act_name(l->act), text);
+    if ((l->scale < 1 || l->scale > 1) && text)
+        text = sc_pool_printf(pool, "%s * vec_set(%s)", text, sc_float_literal(scale, l->scale));
+    return l->add && text ? sc_pool_printf(pool, "%s + vec_load(y)", text) : text;
+}
+
+static const char *linear_what(const sc_op_set *set, const sc_linear *l) {
+    const char *const what[] = { l->w->field, "q_proj, k_proj and v_proj in one",
+                                 "act(gate_proj) * up_proj" };
+    const char *name = what[l->gated ? 2 : !strcmp(l->w->field, "qkv_proj")];
+    return l->add ? sc_pool_printf(set->top->pool, "%s, added to the residual stream", name) : name;
+}
+
+static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
+                       const sc_row_op *norm) {
+    sc_pool *pool = set->top->pool;
+    const sc_plan *plan = set->plan;
+    const int64_t lanes = plan->panel / 2, unit = l->gated ? lanes : plan->panel;
+    const sc_value *y = value_of(set, l->y);
+    const bool operands = y->operand && !y->floats;
+    sc_scope s = sc_scope_item(set->top, "linears");
+    sc_scope_text(&s, "fn", name);
+    sc_scope_text(&s, "fn_pad", sc_blanks(pool, name));
+    sc_scope_text(&s, "field", l->w->field);
+    sc_scope_text(&s, "bias_field", l->bias ? l->bias->field : "");
+    const char *x = operand_field(set, l->x);
+    sc_scope_text(&s, "x",
+                  l->x.at ? sc_pool_printf(pool, "%s + %lld", x, (long long)l->x.at) : x);
+    sc_scope_text(&s, "x_stride", stride_of(set, l->x));
+    sc_scope_text(&s, "y", y->name);
+    sc_scope_text(&s, "y_stride", stride_of(set, l->y));
+    sc_scope_text(&s, "what", linear_what(set, l));
+    sc_scope_number(&s, "in", l->in);
+    sc_scope_number(&s, "depth", plan->pairs ? (l->in + 1) / 2 * 2 : l->in);
+    sc_scope_number(&s, "out", l->out);
+    sc_scope_number(&s, "panels", (l->out + unit - 1) / unit);
+    sc_scope_number(&s, "panel", plan->panel);
+    sc_scope_number(&s, "half", lanes);
+    sc_scope_flag(&s, "bias", l->bias != NULL);
+    sc_scope_flag(&s, "gated", l->gated);
+    sc_scope_flag(&s, "plain", !l->gated);
+    sc_scope_text(&s, "y_ctype", operands ? "operand" : "float");
+    sc_scope_text(&s, "y_store", operands ? "store_operand" : "vec_store");
+    sc_scope_text(&s, "sum", sum_text(set, l));
+    sc_scope_flag(&s, "add", l->add);
+    if (plan->options.cuda)
+        emit_device_linear(set, &s, l, norm);
+    if (s.rc)
+        set->top->rc = s.rc;
+}
+
+/* The name of the linear's function: qkv_proj0, qkv_proj1, … in order of first use. */
+static const char *linear_name(sc_op_set *set, const sc_op *op, const sc_row_op *norm) {
+    const sc_linear *l = &op->linear;
+    sc_pool *pool = set->top->pool;
+    const char *text = sc_op_text(pool, set->plan->graph, op);
+    if (norm && text) /* a device norms on the way */
+        text = sc_pool_printf(pool, "%s, normed by eps %g", text, (double)norm->f[0]);
+    int number = 0;
+    for (int i = 0; i < set->linears && text; i++) {
+        if (!strcmp(set->linear[i].text, text))
+            return set->linear[i].name;
+        number += !strcmp(set->linear[i].field, l->w->field);
+    }
+    const char *name = sc_pool_printf(pool, "%s%d", l->w->field, number);
+    if (!text || !name || set->linears == SC_MOST_LINEARS) {
+        set->top->rc = text && name ? SC_EINPUT : SC_EENV;
+        return NULL;
+    }
+    set->linear[set->linears].text = text;
+    set->linear[set->linears].field = l->w->field;
+    set->linear[set->linears++].name = name;
+    new_linear(set, l, name, norm);
+    return name;
+}
+
+/* Where a weight lies on the device, as C: from w, where the layer's begin. */
+static const char *device_weight(const sc_op_set *set, const sc_weight *weight) {
+    const sc_plan *plan = set->plan;
+    for (int i = 0; i < plan->packed && weight; i++)
+        if (plan->pack[i].weight == weight)
+            return sc_pool_printf(set->top->pool, "w + %zu", plan->pack[i].device.offset);
+    return "NULL";
+}
+
+static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op, const sc_row_op *norm) {
+    sc_scope body = sc_scope_item(item, "linear");
+    const sc_row_op *before = set->plan->options.cuda ? norm : NULL;
+    sc_scope_text(&body, "fn", linear_name(set, op, before));
+    if (set->plan->options.cuda) {
+        sc_scope_flag(&body, "normed", norm != NULL);
+        if (norm)
+            sc_scope_text(&body, "norm_w", device_weight(set, norm->w));
+        sc_scope_text(&body, "linear_w", device_weight(set, op->linear.w));
+        sc_scope_text(&body, "bias_w", device_weight(set, op->linear.bias));
+    }
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
+/* ---- attention ---- */
+
+static void emit_span(const sc_op_set *set, sc_scope *s, const char *what, sc_span span) {
+    sc_pool *pool = set->top->pool;
+    sc_scope_text(s, sc_pool_printf(pool, "%s_from", what),
+                  sc_pool_printf(pool, "s->model->%s + row * %s + %lld",
+                                 span.value < 0 ? "" : value_of(set, span)->name,
+                                 span.value < 0 ? "" : stride_of(set, span), (long long)span.at));
+}
+
+static void emit_slopes(const sc_op_set *set, sc_scope *s, const sc_attention *a) {
+    const char *text = "";
+    char number[SC_FLOAT_LITERAL];
+    sc_scope_flag(s, "alibi", a->alibi != NULL);
+    for (int64_t i = 0; i < a->heads && a->alibi && text; i++)
+        text = sc_pool_printf(set->top->pool, "%s%s%s", text, !i ? "" : i % 4 ? ", " : ",\n    ",
+                              sc_float_literal(number, a->alibi[i]));
+    if (a->alibi)
+        sc_scope_text(s, "slopes", text);
+}
+
+static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a, int layer,
+                           const char *layers) {
+    const sc_plan *plan = set->plan;
+    const int shape = plan->layer[layer].shape;
+    const int64_t group = a->heads / a->kv_heads;
+    const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
+    const sc_value *out = value_of(set, a->out);
+    set->head_norms |= a->q_norm || a->k_norm;
+    set->rotates |= a->rope >= 0;
+    sc_scope s = sc_scope_item(set->top, "attentions");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_text(&s, "layer_type", sc_layer_type_name(a->type));
+    sc_scope_number(&s, "heads", a->heads);
+    sc_scope_number(&s, "kv_heads", a->kv_heads);
+    sc_scope_number(&s, "group", group);
+    sc_scope_number(&s, "tokens", tokens);
+    sc_scope_number(&s, "queries", tokens * group);
+    sc_scope_number(&s, "shape", shape);
+    sc_scope_number(&s, "window", a->window);
+    sc_scope_flag(&s, "windowed", a->window > 0);
+    sc_scope_flag(&s, "softcapped", a->softcap > 0);
+    sc_scope_real(&s, "softcap", a->softcap);
+    emit_slopes(set, &s, a);
+    sc_scope_flag(&s, "kv_floats", plan->options.kv_dtype == SC_F32);
+    sc_scope_flag(&s, "ring", plan->shape[shape].evicted > 0);
+    sc_scope_flag(&s, "q_norm", a->q_norm != NULL);
+    sc_scope_flag(&s, "k_norm", a->k_norm != NULL);
+    sc_scope_real(&s, "norm_eps", a->norm_eps);
+    sc_scope_real(&s, "scale", a->scale);
+    sc_scope_flag(&s, "roped", a->rope >= 0);
+    sc_scope_number(&s, "rope", a->rope);
+    emit_span(set, &s, "q", a->q);
+    emit_span(set, &s, "k", a->k);
+    emit_span(set, &s, "v", a->v);
+    sc_scope_text(&s, "out", out->name);
+    sc_scope_text(&s, "out_stride", stride_of(set, a->out));
+    sc_scope_text(&s, "out_ctype", out->floats ? "float" : "operand");
+    sc_scope_text(&s, "out_from", out->floats || !plan->pairs ? "" : "sc_to_bf16");
+    if (plan->options.cuda) {
+        sc_scope_number(&s, "k_at", a->k.at);
+        sc_scope_number(&s, "v_at", a->v.at);
+        sc_emit_cuda_attention(&s, plan, a, shape);
+    }
+    sc_scope body = sc_scope_item(item, "attention");
+    sc_scope_number(&body, "attention_id", set->kind);
+    if (plan->options.cuda) {
+        sc_scope_text(&body, "q_norm_w", device_weight(set, a->q_norm));
+        sc_scope_text(&body, "k_norm_w", device_weight(set, a->k_norm));
+    }
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
+/* ---- lists ---- */
+
+void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
+                  int layer, const char *layers) {
+    static const char *const names[] = { "rows", "linear", "attention" };
+    const sc_row_op *norm = NULL; /* that the next linear reads */
+    for (int i = 0; i < list->ops && !set->top->rc;) {
+        const sc_op *op = &list->op[i];
+        sc_scope item = sc_scope_item(scope, name);
+        for (int n = 0; n < 3; n++)
+            if (n != (int)op->kind)
+                sc_scope_flag(&item, names[n], false);
+        if (op->kind == SC_OP_ROW) {
+            i = emit_rows(set, &item, list, i);
+            norm = &list->op[i - 1].row;
+        } else {
+            if (op->kind == SC_OP_LINEAR)
+                emit_linear(set, &item, op, norm);
+            else
+                emit_attention(set, &item, &op->attention, layer, layers);
+            norm = NULL;
+            i++;
+        }
+        if (item.rc)
+            set->top->rc = item.rc;
+    }
+}
+
+void sc_emit_end(sc_op_set *set) {
+    const sc_graph *g = set->plan->graph;
+    for (int i = 0; i < SC_ROWS; i++)
+        sc_scope_flag(set->top,
+                      sc_pool_printf(set->top->pool, "uses_%s", row_functions[i].function),
+                      set->used[i]);
+    sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
+    sc_scope_flag(set->top, "uses_rotate", set->rotates);
+    if (set->plan->options.cuda)
+        sc_scope_number(set->top, "head_norm", norm_number(set, g->last.op[0].row.f[0]));
+}

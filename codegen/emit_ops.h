@@ -1,0 +1,37 @@
+/*
+ * emit_ops.h - the operations of a graph as values: a function per distinct linear and attention, a
+ * call per row operation.
+ */
+#ifndef SC_EMIT_OPS_H
+#define SC_EMIT_OPS_H
+
+#include "emit_scope.h"
+
+enum { SC_MOST_LINEARS = 256 };
+
+typedef struct {
+    sc_scope *top;
+    const sc_plan *plan;
+    int kind; /* of the layer */
+    int linears;
+    struct {
+        const char *text, *field, *name; /* sc_op_text; of its weight; of its function */
+    } linear[SC_MOST_LINEARS];
+    bool used[SC_ROWS], head_norms, rotates; /* attention's own */
+    /* Of a CUDA casting: distinct norms of the residual stream, a kernel each. */
+    int norms;
+    float norm_eps[SC_MOST_LINEARS + 1];
+} sc_op_set;
+
+/* "QKV" of "qkv". */
+const char *sc_macro(sc_pool *pool, const char *name);
+
+void sc_emit_begin(sc_op_set *set);
+/* The operations as items of that list of the scope; layer: one whose operations they are, -1:
+ * none; layers: the same as a comment says it. */
+void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
+                  int layer, const char *layers);
+/* What all of them have used. */
+void sc_emit_end(sc_op_set *set);
+
+#endif

@@ -1,0 +1,485 @@
+/* graph_build.c - see graph_build.h. */
+#include "graph_build.h"
+
+#include <math.h>
+#include <string.h>
+
+const sc_span sc_nowhere = { .value = -1 };
+
+static void no_memory(sc_builder *b) {
+    if (!b->rc)
+        b->rc = sc_oom(b->err, "building the graph");
+}
+
+/* An array of count elements with room for one more; NULL after a failure. */
+static void *grown(sc_builder *b, void *array, int count, size_t size) {
+    if (count & (count - 1)) /* room is a power of two */
+        return array;
+    void *more = sc_pool_alloc(b->pool, (size_t)(count ? 2 * count : 1), size);
+    if (!more)
+        no_memory(b);
+    else if (count)
+        memcpy(more, array, (size_t)count * size);
+    return more;
+}
+
+sc_span sc_build_value(sc_builder *b, const char *name, int64_t width) {
+    sc_graph *g = b->graph;
+    int i = 0;
+    while (i < g->values && strcmp(g->value[i].name, name))
+        i++;
+    if (i == g->values) {
+        sc_value *value = grown(b, g->value, g->values, sizeof *value);
+        if (!value)
+            return sc_nowhere;
+        g->value = value;
+        g->value[g->values++] = (sc_value){ .name = name };
+    }
+    if (g->value[i].width < width)
+        g->value[i].width = width;
+    return (sc_span){ .value = i };
+}
+
+sc_span sc_build_at(sc_span span, int64_t at) {
+    span.at += at;
+    return span;
+}
+
+sc_op *sc_build_op(sc_builder *b, sc_op_kind kind) {
+    static sc_op spare;
+    sc_op *op = grown(b, b->ops->op, b->ops->ops, sizeof *op);
+    if (!op)
+        return &spare;
+    b->ops->op = op;
+    op += b->ops->ops++;
+    memset(op, 0, sizeof *op);
+    op->kind = kind;
+    return op;
+}
+
+/* ---- where things go ---- */
+
+static const char *name_of(sc_builder *b, const char *name) {
+    const char *text = sc_pool_printf(b->pool, "%s%s", b->root, name);
+    if (!text)
+        no_memory(b);
+    return text;
+}
+
+void sc_build_layer(sc_builder *b, const char *prefix, int layer) {
+    b->layer = layer;
+    b->ops = &b->graph->layer[layer];
+    b->root = sc_pool_printf(b->pool, "%s%d.", prefix, layer);
+    if (!b->root)
+        no_memory(b);
+}
+
+void sc_build_last(sc_builder *b) {
+    b->layer = -1;
+    b->ops = &b->graph->last;
+    b->root = "";
+}
+
+void sc_build_embedding(sc_builder *b, const char *tensor, float scale) {
+    sc_graph *g = b->graph;
+    g->embed_name = tensor;
+    g->embed_width = g->hidden;
+    g->embed_scale = scale;
+    g->embedded = b->x = sc_build_value(b, "x", g->hidden);
+    if (g->tied)
+        return;
+    const sc_part part = sc_build_rows(b, tensor, g->vocab, g->embed_width);
+    g->embed_tokens =
+        sc_build_weight(b, SC_WEIGHT_ROWS, "embed_tokens", g->embed_width, 1, &part);
+}
+
+void sc_build_head(sc_builder *b, sc_span x, const char *tensor, bool bias) {
+    sc_graph *g = b->graph;
+    const char *name = g->tied ? g->embed_name : tensor;
+    const sc_part part = sc_build_rows(b, name, g->vocab, g->embed_width);
+    g->head_in = x;
+    g->lm_head = sc_build_weight(b, SC_WEIGHT_LINEAR, "lm_head", g->embed_width, 1, &part);
+    if (!bias)
+        return;
+    const sc_part vector = sc_build_vector(b, "lm_head.bias", g->vocab);
+    g->lm_head_bias = sc_build_weight(b, SC_WEIGHT_BIAS, "lm_head_bias", 1, 1, &vector);
+}
+
+void sc_build_positions(sc_builder *b, const char *tensor, int64_t positions, int64_t offset) {
+    const sc_part part = sc_build_rows(b, tensor, positions + offset, b->graph->hidden);
+    const sc_weight *table =
+        sc_build_weight(b, SC_WEIGHT_ROWS, "embed_positions", b->graph->hidden, 1, &part);
+    sc_row_op *row = sc_build_row(b, SC_ROW_POSITION, b->x, sc_nowhere, b->x);
+    row->w = table;
+    row->n[0] = b->graph->hidden;
+    row->n[1] = offset;
+    row->n[2] = positions + offset;
+    b->graph->positions = positions;
+}
+
+void sc_build_finish(sc_builder *b, const char *norm, const char *head, bool bias) {
+    sc_build_last(b);
+    const sc_span normed = sc_build_value(b, "normed", b->graph->hidden);
+    sc_build_norm(b, b->x, norm, b->graph->hidden, normed);
+    sc_build_head(b, normed, head, bias);
+}
+
+/* ---- weights ---- */
+
+sc_part sc_build_rows(sc_builder *b, const char *name, int64_t rows, int64_t in) {
+    return (sc_part){ .tensor = name_of(b, name), .rows = rows, .rank = 2, .shape = { rows, in } };
+}
+
+sc_part sc_build_vector(sc_builder *b, const char *name, int64_t rows) {
+    return (sc_part){ .tensor = name_of(b, name), .rows = rows, .rank = 1, .shape = { rows } };
+}
+
+sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                           int parts, const sc_part *part) {
+    sc_weight *w = sc_pool_alloc(b->pool, 1, sizeof *w);
+    sc_part *own = sc_pool_alloc(b->pool, (size_t)parts, sizeof *own);
+    if (!w || !own) {
+        no_memory(b);
+        return NULL;
+    }
+    memcpy(own, part, (size_t)parts * sizeof *own);
+    *w = (sc_weight){ kind, field, in, parts, own };
+    return w;
+}
+
+/* "q_norm" of "self_attn.q_norm.weight", "ln_1_bias" of "ln_1.bias", "sinks" of
+ * "self_attn.sinks". */
+static const char *field_of(sc_builder *b, const char *name) {
+    const char *end = name + strlen(name), *dot = strrchr(name, '.'), *tail = "";
+    if (dot && !strcmp(dot, ".weight"))
+        end = dot;
+    else if (dot && !strcmp(dot, ".bias")) {
+        end = dot;
+        tail = "_bias";
+    }
+    const char *begin = end;
+    while (begin > name && begin[-1] != '.')
+        begin--;
+    const char *field = sc_pool_printf(b->pool, "%.*s%s", (int)(end - begin), begin, tail);
+    if (!field)
+        no_memory(b);
+    return field;
+}
+
+const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width, float plus) {
+    sc_part part = sc_build_vector(b, name, width);
+    part.plus = plus;
+    return sc_build_weight(b, SC_WEIGHT_FLOATS, field_of(b, name), 1, 1, &part);
+}
+
+/* ---- rows ---- */
+
+sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span second, sc_span out) {
+    sc_row_op *row = &sc_build_op(b, SC_OP_ROW)->row;
+    row->kind = kind;
+    row->a = a;
+    row->b = second;
+    row->out = out;
+    row->rope = -1;
+    return row;
+}
+
+void sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out) {
+    const sc_norm_kind kind = b->norm;
+    const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
+    const char *bias = sc_pool_printf(b->pool, "%s.bias", module);
+    if (!weight || !bias) {
+        no_memory(b);
+        return;
+    }
+    const sc_weight *w = sc_build_floats(b, weight, width, kind.plus);
+    const sc_weight *w2 = kind.bias ? sc_build_floats(b, bias, width, 0) : NULL;
+    sc_row_op *row = sc_build_row(b, kind.layer_norm ? SC_ROW_LAYER_NORM : SC_ROW_RMS_NORM, x,
+                                  sc_nowhere, out);
+    row->w = w;
+    row->w2 = w2;
+    row->n[0] = 1;
+    row->n[1] = width;
+    row->f[0] = kind.eps;
+}
+
+sc_span sc_build_normed(sc_builder *b, const char *module) {
+    const sc_span normed = sc_build_value(b, "normed", b->graph->hidden);
+    sc_build_norm(b, b->x, module, b->graph->hidden, normed);
+    return normed;
+}
+
+void sc_build_add(sc_builder *b, sc_span a, float fa, sc_span c, float fb, int64_t width,
+                  sc_span out) {
+    sc_row_op *row = sc_build_row(b, SC_ROW_ADD, a, c, out);
+    row->n[0] = width;
+    row->f[0] = fa;
+    row->f[1] = fb;
+}
+
+/* ---- linears ---- */
+
+static sc_part module_part(sc_builder *b, const sc_linear_spec *spec, int i, const char *kind,
+                           int64_t in) {
+    const char *name = sc_pool_printf(b->pool, "%s.%s", spec->module[i], kind);
+    if (!name) {
+        no_memory(b);
+        return (sc_part){ 0 };
+    }
+    if (*kind == 'b')
+        return sc_build_vector(b, name, spec->out[i]);
+    sc_part part = sc_build_rows(b, name, spec->out[i], in);
+    if (spec->transposed) {
+        part.transposed = true;
+        part.shape[0] = in;
+        part.shape[1] = spec->out[i];
+    }
+    return part;
+}
+
+sc_span sc_build_linear(sc_builder *b, sc_span x, int64_t in, sc_span y,
+                        const sc_linear_spec *spec) {
+    sc_part part[4], bias[4];
+    int parts = spec->parts;
+    for (int i = 0; i < 4 && !spec->part && spec->module[i]; i++, parts++) {
+        part[i] = module_part(b, spec, i, "weight", in);
+        if (spec->bias)
+            bias[i] = module_part(b, spec, i, "bias", in);
+    }
+    const sc_part *from = spec->part ? spec->part : part;
+    const char *field = spec->field ? spec->field : field_of(b, spec->module[0]);
+    const char *bias_field = sc_pool_printf(b->pool, "%s_bias", field);
+    const char *end = strstr(field ? field : "", "_proj"); /* qkv_proj has the bias qkv_bias */
+    if (end && !end[5])
+        bias_field = sc_pool_printf(b->pool, "%.*s_bias", (int)(end - field), field);
+    if (!field || !bias_field) {
+        no_memory(b);
+        return y;
+    }
+    sc_linear l = { .x = x, .y = y, .in = in, .gated = spec->gated, .add = spec->add };
+    l.act = spec->act;
+    l.scale = spec->scale != 0 ? spec->scale : 1;
+    for (int i = 0; i < parts; i++)
+        l.out += from[i].rows;
+    if (l.gated)
+        l.out /= 2;
+    l.w = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
+    if (spec->bias)
+        l.bias = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED_BIAS : SC_WEIGHT_BIAS, bias_field, 1,
+                                 parts, spec->part ? spec->bias_part : bias);
+    sc_build_op(b, SC_OP_LINEAR)->linear = l;
+    return y;
+}
+
+sc_span sc_build_qkv(sc_builder *b, sc_span x, bool bias) {
+    const sc_layer_config *c = &b->config->layer[b->layer];
+    const int64_t q = b->config->num_attention_heads * c->head_dim;
+    const int64_t k = c->kv_heads * c->head_dim, v = c->kv_heads * c->v_head_dim;
+    return sc_build_linear(
+        b, x, b->graph->hidden, sc_build_value(b, "qkv", q + k + v),
+        &(sc_linear_spec){ .field = "qkv_proj",
+                           .module = { "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj" },
+                           .out = { q, k, v },
+                           .bias = bias });
+}
+
+sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
+    const sc_layer_config *c = &b->config->layer[b->layer];
+    const int64_t heads = b->config->num_attention_heads;
+    const sc_span out = sc_build_value(b, "attended", heads * c->v_head_dim);
+    sc_attention *a = &sc_build_op(b, SC_OP_ATTENTION)->attention;
+    a->type = c->type;
+    a->heads = heads;
+    a->kv_heads = c->kv_heads;
+    a->head_dim = c->head_dim;
+    a->v_head_dim = c->v_head_dim;
+    a->window = c->window;
+    a->scale = (float)(1 / sqrt((double)c->head_dim));
+    a->rope = rope;
+    a->q = qkv;
+    a->k = sc_build_at(qkv, heads * c->head_dim);
+    a->v = sc_build_at(a->k, c->kv_heads * c->head_dim);
+    a->out = out;
+    return a;
+}
+
+void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, bool bias,
+                   float scale) {
+    sc_build_linear(b, x, in, b->x,
+                    &(sc_linear_spec){ .module = { module },
+                                       .out = { b->graph->hidden },
+                                       .bias = bias,
+                                       .add = true,
+                                       .scale = scale });
+}
+
+void sc_build_rope_pairs(sc_builder *b, sc_span qkv, int rope) {
+    const sc_layer_config *c = &b->config->layer[b->layer];
+    sc_row_op *row = sc_build_row(b, SC_ROW_ROPE_PAIRS, qkv, sc_nowhere, qkv);
+    row->n[0] = b->config->num_attention_heads + c->kv_heads;
+    row->n[1] = c->head_dim;
+    row->rope = rope;
+}
+
+void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
+                          const char *norm) {
+    const int64_t hidden = b->graph->hidden;
+    const sc_span out = sc_build_value(b, "out", hidden);
+    sc_build_linear(b, x, in, out, &(sc_linear_spec){ .module = { module }, .out = { hidden } });
+    sc_build_norm(b, out, norm, hidden, out);
+    sc_build_add(b, b->x, 1, out, 1, hidden, b->x);
+}
+
+int64_t sc_build_attended(const sc_builder *b) {
+    return b->config->num_attention_heads * b->config->layer[b->layer].v_head_dim;
+}
+
+sc_span sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope) {
+    const int64_t head_dim = b->config->layer[b->layer].head_dim;
+    const sc_span qkv = sc_build_qkv(b, x, bias);
+    const sc_weight *q = NULL, *k = NULL;
+    if (qk_norm) {
+        q = sc_build_floats(b, "self_attn.q_norm.weight", head_dim, b->norm.plus);
+        k = sc_build_floats(b, "self_attn.k_norm.weight", head_dim, b->norm.plus);
+    }
+    sc_attention *a = sc_build_attention(b, qkv, rope);
+    a->q_norm = q;
+    a->k_norm = k;
+    a->norm_eps = b->norm.eps;
+    return a->out;
+}
+
+sc_span sc_build_plain(sc_builder *b, sc_span x, int64_t ffn, const char *module, bool bias) {
+    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "ffn", ffn),
+                           &(sc_linear_spec){ .module = { module },
+                                              .out = { ffn },
+                                              .bias = bias,
+                                              .act = sc_build_act(b, b->config->hidden_act) });
+}
+
+sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, const char *up,
+                       bool bias) {
+    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "ffn", ffn),
+                           &(sc_linear_spec){ .field = "gate_up_proj",
+                                              .module = { gate, up },
+                                              .out = { ffn, ffn },
+                                              .bias = bias,
+                                              .gated = true,
+                                              .act = sc_build_act(b, b->config->hidden_act) });
+}
+
+/* ---- ropes and activations ---- */
+
+static const double pi = 3.14159265358979323846;
+
+/* Frequency of llama3: long waves are stretched by factor, short ones kept, between them a blend.
+ * transformers modeling_rope_utils.py, _compute_llama3_parameters. */
+static double llama3_freq(double freq, const sc_config *config) {
+    const double factor = config->rope.factor;
+    const double low = config->rope.low_freq_factor, high = config->rope.high_freq_factor;
+    const double context = (double)config->rope.original_max_position_embeddings;
+    const double wavelen = 2 * pi / freq;
+    if (wavelen < context / high)
+        return freq;
+    if (wavelen > context / low)
+        return freq / factor;
+    const double smooth = (context / wavelen - low) / (high - low);
+    return (1 - smooth) * freq / factor + smooth * freq;
+}
+
+/* In double, rounded once. */
+static float inv_freq(const sc_config *config, int64_t i, int64_t width) {
+    double freq = pow(config->rope.rope_theta, -2.0 * (double)i / (double)width);
+    if (!strcmp(config->rope.rope_type, "linear"))
+        freq /= config->rope.factor;
+    else if (!strcmp(config->rope.rope_type, "llama3"))
+        freq = llama3_freq(freq, config);
+    if (config->rope.freq_factors)
+        freq /= (double)config->rope.freq_factor[i];
+    return (float)freq;
+}
+
+static bool same_rope(const sc_rope *a, const sc_rope *b) {
+    return a->rotary_dim == b->rotary_dim &&
+           memcmp(&a->attention_factor, &b->attention_factor, sizeof(float)) == 0 &&
+           memcmp(a->inv_freq, b->inv_freq, sizeof(float) * (size_t)a->rotary_dim / 2) == 0;
+}
+
+int sc_build_rope(sc_builder *b, int64_t head_dim) {
+    sc_graph *g = b->graph;
+    const int64_t rotary_dim = (int64_t)((double)head_dim * b->config->rope.partial_rotary_factor);
+    const int64_t pairs = rotary_dim / 2;
+    if (!pairs || rotary_dim % 2) {
+        if (!b->rc)
+            b->rc = sc_fail(b->err, SC_EINPUT,
+                            "%s: partial_rotary_factor: %g of head_dim %lld is no even width",
+                            b->config->path, b->config->rope.partial_rotary_factor,
+                            (long long)head_dim);
+        return -1;
+    }
+    float *freq = sc_pool_alloc(b->pool, (size_t)pairs, sizeof *freq);
+    sc_rope *ropes = grown(b, g->rope, g->ropes, sizeof *ropes);
+    if (!freq || !ropes) {
+        no_memory(b);
+        return -1;
+    }
+    g->rope = ropes;
+    for (int64_t i = 0; i < pairs; i++)
+        freq[i] = inv_freq(b->config, i, rotary_dim);
+    const sc_rope rope = { b->config->rope.rope_type, b->config->rope.rope_theta, 2 * pairs, freq,
+                           1.0f };
+    for (int i = 0; i < g->ropes; i++)
+        if (same_rope(&g->rope[i], &rope))
+            return i;
+    g->rope[g->ropes] = rope;
+    return g->ropes++;
+}
+
+sc_activation sc_build_act(sc_builder *b, const char *name) {
+    static const struct {
+        const char *name;
+        sc_activation act;
+    } acts[] = {
+        { "silu", SC_ACT_SILU },
+        { "swish", SC_ACT_SILU },
+        { "gelu", SC_ACT_GELU },
+        { "gelu_pytorch_tanh", SC_ACT_GELU_TANH },
+        { "gelu_new", SC_ACT_GELU_TANH },
+        { "gelu_fast", SC_ACT_GELU_TANH },
+        { "relu", SC_ACT_RELU },
+        { "relu2", SC_ACT_RELU2 },
+    };
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        if (!strcmp(acts[i].name, name))
+            return acts[i].act;
+    if (!b->rc)
+        b->rc = sc_fail(b->err, SC_EINPUT, "%s: hidden_act: \"%s\" is no activation that we know",
+                        b->config->path, name);
+    return SC_ACT_NONE;
+}
+
+/* ---- the usual decoder ---- */
+
+void sc_build_decoder(sc_builder *b, const sc_decoder_shape *shape) {
+    const sc_config *c = b->config;
+    const int64_t ffn = c->intermediate_size;
+    const float onto = shape->residual_scale;
+    sc_build_embedding(b, "model.embed_tokens.weight",
+                       shape->embed_scale > 0 ? shape->embed_scale : 1);
+    for (int i = 0; i < b->graph->layers && !b->rc; i++) {
+        sc_build_layer(b, "model.layers.", i);
+        const bool roped = !shape->no_rope || !shape->no_rope[i];
+        const int rope = roped ? sc_build_rope(b, c->layer[i].head_dim) : -1;
+        sc_span normed = sc_build_normed(b, "input_layernorm");
+        const sc_span attended =
+            sc_build_self_attention(b, normed, shape->qkv_bias, shape->qk_norm, rope);
+        if (shape->attention_scale > 0)
+            b->ops->op[b->ops->ops - 1].attention.scale = shape->attention_scale;
+        sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", shape->o_bias, onto);
+        normed = sc_build_normed(b, "post_attention_layernorm");
+        const sc_span gated =
+            sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", shape->mlp_bias);
+        sc_build_onto(b, gated, ffn, "mlp.down_proj", shape->mlp_bias, onto);
+    }
+    sc_build_finish(b, "model.norm", "lm_head.weight", false);
+}

@@ -1,0 +1,85 @@
+{{! rows.c - what is done to each token's row by itself; only what a casting uses is there. }}
+{{#uses_rms_norm}}
+/* Runs of width elements, each normed by itself. */
+static inline void rms_norm(const float *x, const float *w, int64_t runs, int64_t width, float eps,
+                            float *y) {
+    for (int64_t i = 0; i < runs; i++)
+        norm_row(x + i * width, w, width, eps, y + i * width);
+}
+
+{{/uses_rms_norm}}
+{{#uses_layer_norm}}
+/* (x - mean) / sqrt(variance + eps) * w + bias of each run: torch.nn.LayerNorm. Both sums run in
+ * rising order. */
+static void layer_norm(const float *x, const float *w, const float *bias, int64_t runs,
+                       int64_t width, float eps, float *y) {
+    for (int64_t run = 0; run < runs; run++, x += width, y += width) {
+        float sum = 0, squares = 0;
+        for (int64_t i = 0; i < width; i++)
+            sum += x[i];
+        const float mean = sum / (float)width;
+        for (int64_t i = 0; i < width; i++)
+            squares += (x[i] - mean) * (x[i] - mean);
+        const float scale = 1.0f / sqrtf(squares / (float)width + eps);
+        for (int64_t i = 0; i < width; i++)
+            y[i] = (x[i] - mean) * scale * (w ? w[i] : 1.0f) + (bias ? bias[i] : 0.0f);
+    }
+}
+
+{{/uses_layer_norm}}
+{{#uses_add}}
+/* y = a * fa + b * fb. */
+static inline void add(const float *a, float fa, const float *b, float fb, int64_t width,
+                       float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = a[i] * fa + b[i] * fb;
+}
+
+{{/uses_add}}
+{{#uses_multiply}}
+static inline void multiply(const float *a, const float *b, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = a[i] * b[i];
+}
+
+{{/uses_multiply}}
+{{#uses_scale}}
+static inline void scale(const float *x, float factor, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * factor;
+}
+
+{{/uses_scale}}
+{{#uses_rope_pairs}}
+/* Pair i of each head is (x[2i], x[2i + 1]); the rest of it stays. Gptj, Cohere, Ernie 4.5, GLM. */
+static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const float *cosine,
+                       const float *sine, int64_t count, float *y) {
+    for (int64_t head = 0; head < heads; head++, x += head_dim, y += head_dim) {
+        for (int64_t i = 0; i < count; i++) {
+            const float a = x[2 * i], b = x[2 * i + 1];
+            y[2 * i] = a * cosine[i] - b * sine[i];
+            y[2 * i + 1] = b * cosine[i] + a * sine[i];
+        }
+        if (x != y)
+            memcpy(y + 2 * count, x + 2 * count, (size_t)(head_dim - 2 * count) * sizeof *y);
+    }
+}
+
+{{/uses_rope_pairs}}
+{{#uses_add_position}}
+/* y = x + row pos + offset of the table [rows, width] of learned positions. */
+static inline void add_position(const float *x, const weight *table, int64_t pos, int64_t offset,
+                                int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] + weight_float(table[(pos + offset) * width + i]);
+}
+
+{{/uses_add_position}}
+{{#pairs}}
+/* A row as linears take it, to whole vectors. */
+static inline void operands(const float *x, int64_t width, operand *y) {
+    for (int64_t i = 0; i < width; i += SC_LANES)
+        store_operand(y + i, vec_load(x + i));
+}
+
+{{/pairs}}
