@@ -66,6 +66,20 @@ typedef struct {
     const char *key, *value, *from; /* from: "config.json", "default of qwen3", "rule: …" */
 } sc_config_entry;
 
+/* rope_parameters, or what older files say in other words. 0: absent or not this type's. */
+typedef struct {
+    const char *rope_type; /* default, linear, llama3, yarn, longrope */
+    double rope_theta, partial_rotary_factor, factor;
+    double low_freq_factor, high_freq_factor;
+    double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor;
+    bool truncate;
+    int64_t original_max_position_embeddings;
+    int64_t factors; /* of longrope's lists */
+    const double *short_factor, *long_factor;
+    int64_t freq_factors;     /* GGUF's rope_freqs: count, 0 = none */
+    const float *freq_factor; /* inv_freq[i] /= freq_factor[i] */
+} sc_rope_config;
+
 /* The value of a key that only some families have; families.h, sc_key. */
 typedef struct {
     const char *key;
@@ -95,13 +109,8 @@ typedef struct {
     const char *hidden_act;
     double rms_norm_eps; /* or layer_norm_eps, …: the family's */
     bool tie_word_embeddings, attention_bias, mlp_bias;
-    struct {
-        const char *rope_type; /* default, linear, llama3 */
-        double rope_theta, partial_rotary_factor, factor, low_freq_factor, high_freq_factor;
-        int64_t original_max_position_embeddings;
-        int64_t freq_factors;     /* GGUF's rope_freqs: count, 0 = none */
-        const float *freq_factor; /* inv_freq[i] /= freq_factor[i] */
-    } rope;
+    sc_rope_config rope;         /* of all layers but these: */
+    sc_rope_config sliding_rope; /* of sliding ones; the same where nothing tells them apart */
     int eos_count;
     int64_t eos_token_id[16];
     int64_t bos_token_id; /* -1: null */

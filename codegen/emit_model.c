@@ -25,8 +25,23 @@ static void emit_values(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-static void emit_ropes(sc_scope *top, const sc_plan *plan) {
+/* Four to a line. */
+static void emit_numbers(sc_scope *s, const char *list, const float *number, int64_t count) {
     enum { PER_ROW = 4 };
+    for (int64_t at = 0; at < count && !s->rc; at += PER_ROW) {
+        char line[PER_ROW * (SC_FLOAT_LITERAL + 2)] = "", one[SC_FLOAT_LITERAL];
+        for (int64_t j = at; j < at + PER_ROW && j < count; j++) {
+            strcat(strcat(line, j > at ? " " : ""), sc_float_literal(one, number[j]));
+            strcat(line, ",");
+        }
+        sc_scope row = sc_scope_item(s, list);
+        sc_scope_text(&row, "numbers", line);
+        if (row.rc)
+            s->rc = row.rc;
+    }
+}
+
+static void emit_ropes(sc_scope *top, const sc_plan *plan) {
     const sc_graph *g = plan->graph;
     int64_t angles = 0; /* on a device: floats before those of this rope */
     sc_scope_flag(top, "ropes", false);
@@ -46,16 +61,12 @@ static void emit_ropes(sc_scope *top, const sc_plan *plan) {
         const float one = 1.0f;
         sc_scope_flag(&s, "scaled", memcmp(&rope->attention_factor, &one, sizeof one) != 0);
         sc_scope_real(&s, "attention_factor", rope->attention_factor);
-        for (int64_t at = 0; at < rope->rotary_dim / 2 && !s.rc; at += PER_ROW) {
-            char line[PER_ROW * (SC_FLOAT_LITERAL + 2)] = "", one_text[SC_FLOAT_LITERAL];
-            for (int64_t j = at; j < at + PER_ROW && j < rope->rotary_dim / 2; j++) {
-                strcat(strcat(line, j > at ? " " : ""),
-                       sc_float_literal(one_text, rope->inv_freq[j]));
-                strcat(line, ",");
-            }
-            sc_scope row = sc_scope_item(&s, "rows");
-            sc_scope_text(&row, "numbers", line);
-        }
+        emit_numbers(&s, "rows", rope->inv_freq, rope->rotary_dim / 2);
+        sc_scope_flag(&s, "long_rows", false);
+        sc_scope_flag(&s, "switches", rope->long_freq != NULL);
+        sc_scope_number(&s, "long_from", rope->long_from);
+        if (rope->long_freq)
+            emit_numbers(&s, "long_rows", rope->long_freq, rope->rotary_dim / 2);
         if (s.rc)
             top->rc = s.rc;
     }

@@ -81,6 +81,8 @@ struct sc_family {
     bool attention_bias, mlp_bias; /* the class has this key; its default is false everywhere */
     bool no_rope;
     double rope_theta;    /* 0: 10000 */
+    double local_theta;   /* of sliding layers, unless rope_local_base_freq says another; 0: none */
+    bool local_plain;     /* rope_scaling is for full layers alone */
     double rotary_factor; /* partial_rotary_factor where it is absent; 0: no such key */
     const sc_key *key;             /* what only this family has; ends with a NULL key */
 };

@@ -81,6 +81,8 @@ typedef struct {
     double rope_theta;
     int64_t rotary_dim;     /* 2 * pairs; equals head_dim unless partial */
     const float *inv_freq;  /* [rotary_dim / 2], scaling applied */
+    const float *long_freq; /* the same for tokens from long_from on; NULL: no such thing */
+    int64_t long_from;
     float attention_factor; /* multiplies cos and sin */
 } sc_rope;
 

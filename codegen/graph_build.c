@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "rope.h"
+
 const sc_span sc_nowhere = { .value = -1 };
 
 static void no_memory(sc_builder *b) {
@@ -370,67 +372,34 @@ sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, 
 
 /* ---- ropes and activations ---- */
 
-static const double pi = 3.14159265358979323846;
-
-/* Frequency of llama3: long waves are stretched by factor, short ones kept, between them a blend.
- * transformers modeling_rope_utils.py, _compute_llama3_parameters. */
-static double llama3_freq(double freq, const sc_config *config) {
-    const double factor = config->rope.factor;
-    const double low = config->rope.low_freq_factor, high = config->rope.high_freq_factor;
-    const double context = (double)config->rope.original_max_position_embeddings;
-    const double wavelen = 2 * pi / freq;
-    if (wavelen < context / high)
-        return freq;
-    if (wavelen > context / low)
-        return freq / factor;
-    const double smooth = (context / wavelen - low) / (high - low);
-    return (1 - smooth) * freq / factor + smooth * freq;
-}
-
-/* In double, rounded once. */
-static float inv_freq(const sc_config *config, int64_t i, int64_t width) {
-    double freq = pow(config->rope.rope_theta, -2.0 * (double)i / (double)width);
-    if (!strcmp(config->rope.rope_type, "linear"))
-        freq /= config->rope.factor;
-    else if (!strcmp(config->rope.rope_type, "llama3"))
-        freq = llama3_freq(freq, config);
-    if (config->rope.freq_factors)
-        freq /= (double)config->rope.freq_factor[i];
-    return (float)freq;
+static bool same_numbers(const float *a, const float *b, int64_t count) {
+    return a == b || (a && b && !memcmp(a, b, sizeof(float) * (size_t)count));
 }
 
 static bool same_rope(const sc_rope *a, const sc_rope *b) {
-    return a->rotary_dim == b->rotary_dim &&
-           memcmp(&a->attention_factor, &b->attention_factor, sizeof(float)) == 0 &&
-           memcmp(a->inv_freq, b->inv_freq, sizeof(float) * (size_t)a->rotary_dim / 2) == 0;
+    return a->rotary_dim == b->rotary_dim && a->long_from == b->long_from &&
+           same_numbers(&a->attention_factor, &b->attention_factor, 1) &&
+           same_numbers(a->inv_freq, b->inv_freq, a->rotary_dim / 2) &&
+           same_numbers(a->long_freq, b->long_freq, a->rotary_dim / 2);
 }
 
 int sc_build_rope(sc_builder *b, int64_t head_dim) {
     sc_graph *g = b->graph;
-    const int64_t rotary_dim = (int64_t)((double)head_dim * b->config->rope.partial_rotary_factor);
-    const int64_t pairs = rotary_dim / 2;
-    if (!pairs || rotary_dim % 2) {
-        if (!b->rc)
-            b->rc = sc_fail(b->err, SC_EINPUT,
-                            "%s: partial_rotary_factor: %g of head_dim %lld is no even width",
-                            b->config->path, b->config->rope.partial_rotary_factor,
-                            (long long)head_dim);
+    const sc_config *c = b->config;
+    const bool slides = c->layer[b->layer].type == SC_SLIDING_ATTENTION;
+    sc_rope rope;
+    if (!b->rc)
+        b->rc = sc_rope_make(&rope, b->pool, slides ? &c->sliding_rope : &c->rope, head_dim,
+                             c->max_position_embeddings, b->err);
+    if (b->rc)
         return -1;
-    }
-    float *freq = sc_pool_alloc(b->pool, (size_t)pairs, sizeof *freq);
-    sc_rope *ropes = grown(b, g->rope, g->ropes, sizeof *ropes);
-    if (!freq || !ropes) {
-        no_memory(b);
-        return -1;
-    }
-    g->rope = ropes;
-    for (int64_t i = 0; i < pairs; i++)
-        freq[i] = inv_freq(b->config, i, rotary_dim);
-    const sc_rope rope = { b->config->rope.rope_type, b->config->rope.rope_theta, 2 * pairs, freq,
-                           1.0f };
     for (int i = 0; i < g->ropes; i++)
         if (same_rope(&g->rope[i], &rope))
             return i;
+    sc_rope *ropes = grown(b, g->rope, g->ropes, sizeof *ropes);
+    if (!ropes)
+        return -1;
+    g->rope = ropes;
     g->rope[g->ropes] = rope;
     return g->ropes++;
 }

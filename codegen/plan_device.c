@@ -147,6 +147,8 @@ static int check_graph(const sc_graph *g, sc_error *err) {
     bool good = !g->first.ops && g->last.ops == 1 && !g->lm_head_bias;
     good &= g->embed_scale >= 1 && g->embed_scale <= 1 && g->logits_scale >= 1 &&
             g->logits_scale <= 1 && g->logits_softcap <= 0;
+    for (int i = 0; i < g->ropes; i++)
+        good &= !g->rope[i].long_freq;
     for (int i = 0; i < g->layers && good; i++) {
         const sc_op_list *list = &g->layer[i];
         good = list->ops == 7 && list->op[0].kind == SC_OP_ROW && list->op[2].kind == SC_OP_ATTENTION &&

@@ -53,6 +53,15 @@ static const float rope{{id}}_inv_freq[ROPE{{id}}_PAIRS] = {
     {{numbers}}
 {{/rows}}
 };
+{{#switches}}
+/* The same for tokens from position ROPE{{id}}_LONG on. */
+enum { ROPE{{id}}_LONG = {{long_from}} };
+static const float rope{{id}}_long_freq[ROPE{{id}}_PAIRS] = {
+{{#long_rows}}
+    {{numbers}}
+{{/long_rows}}
+};
+{{/switches}}
 {{/ropes}}
 
 /* What one thread needs for itself: an attention task, a panel. */
@@ -286,7 +295,13 @@ static void embed(const step *s, int thread) {
 {{/tied}}
 {{#ropes}}
         for (int64_t i = 0; i < ROPE{{id}}_PAIRS; i++) {
+{{^switches}}
             const float angle = (float)pos * rope{{id}}_inv_freq[i];
+{{/switches}}
+{{#switches}}
+            const float angle =
+                (float)pos * (pos < ROPE{{id}}_LONG ? rope{{id}}_inv_freq : rope{{id}}_long_freq)[i];
+{{/switches}}
             s->model->cos{{id}}[row * ROPE{{id}}_PAIRS + i] = cosf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
             s->model->sin{{id}}[row * ROPE{{id}}_PAIRS + i] = sinf(angle){{#scaled}} * {{attention_factor}}{{/scaled}};
         }

@@ -65,7 +65,14 @@ static const sc_key keys[] = {
     { .key = NULL },
 };
 
+static const sc_alias aliases[] = {
+    { "rope_theta", "rotary_emb_base" },
+    { "partial_rotary_factor", "rotary_pct" },
+    { NULL, NULL },
+};
+
 const sc_family sc_family_gpt_neox = {
+    .alias = aliases,
     .model_type = "gpt_neox",
     .hidden_size = 6144,
     .num_hidden_layers = 44,

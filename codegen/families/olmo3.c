@@ -45,4 +45,5 @@ const sc_family sc_family_olmo3 = {
     .eos_token_id = 50279,
     .eps = 1e-5,
     .rope_theta = 500000,
+    .local_plain = true,
 };
