@@ -43,7 +43,7 @@ static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = { "rms_norm", "aw01fo" },
-    [SC_ROW_LAYER_NORM] = { "layer_norm", "awW01fo" },
+    [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fo" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
     [SC_ROW_SCALE] = { "scale", "af0o" },

@@ -93,7 +93,7 @@ typedef struct {
  */
 typedef enum {
     SC_ROW_RMS_NORM,   /* n[0] runs of n[1], each by w [n[1]] (NULL: none); f[0] eps */
-    SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none) */
+    SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none); w is n[2] further on per run */
     SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
     SC_ROW_MULTIPLY,   /* out = a * b, n[0] wide */
     SC_ROW_SCALE,      /* out = f[0] a, n[0] wide */

@@ -295,7 +295,7 @@ sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
     a->kv_heads = c->kv_heads;
     a->head_dim = c->head_dim;
     a->v_head_dim = c->v_head_dim;
-    a->window = c->window;
+    a->window = c->window ? c->window : c->mask_window;
     a->scale = (float)(1 / sqrt((double)c->head_dim));
     a->rope = rope;
     a->q = qkv;

@@ -7,15 +7,22 @@ static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t ffn = c->intermediate_size;
     b->norm.layer_norm = b->norm.bias = true;
-    if (sc_config_key(c, "qk_layernorm")->number > 0)
-        b->rc = sc_fail(b->err, SC_EINPUT,
-                        "%s: qk_layernorm: true is not supported (export --only cache)", c->path);
+    const bool qk_norm = sc_config_key(c, "qk_layernorm")->number > 0;
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
         const sc_span normed = sc_build_normed(b, "input_layernorm");
-        const sc_span attended = sc_build_self_attention(b, normed, true, false, rope);
+        const sc_span qkv = sc_build_qkv(b, normed, true);
+        const int64_t q = sc_build_attended(b), dim = c->layer[i].head_dim;
+        if (qk_norm) {
+            sc_build_norm(b, qkv, "self_attn.q_layernorm", dim, qkv);
+            b->ops->op[b->ops->ops - 1].row.n[0] = c->num_attention_heads;
+            sc_build_norm(b, sc_build_at(qkv, q), "self_attn.k_layernorm", dim,
+                          sc_build_at(qkv, q));
+            b->ops->op[b->ops->ops - 1].row.n[0] = c->layer[i].kv_heads;
+        }
+        const sc_span attended = sc_build_attention(b, qkv, rope)->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.dense", true, 1);
         sc_build_onto(b, sc_build_plain(b, normed, ffn, "mlp.fc1", true), ffn, "mlp.fc2", true, 1);
     }

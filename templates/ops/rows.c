@@ -9,11 +9,11 @@ static inline void rms_norm(const float *x, const float *w, int64_t runs, int64_
 
 {{/uses_rms_norm}}
 {{#uses_layer_norm}}
-/* (x - mean) / sqrt(variance + eps) * w + bias of each run: torch.nn.LayerNorm. Both sums run in
- * rising order. */
+/* (x - mean) / sqrt(variance + eps) * w + bias of each run: torch.nn.LayerNorm. Weights are w_step
+ * apart from run to run. Both sums run in rising order. */
 static void layer_norm(const float *x, const float *w, const float *bias, int64_t runs,
-                       int64_t width, float eps, float *y) {
-    for (int64_t run = 0; run < runs; run++, x += width, y += width) {
+                       int64_t width, int64_t w_step, float eps, float *y) {
+    for (int64_t run = 0; run < runs; run++, x += width, y += width, w += w_step) {
         float sum = 0, squares = 0;
         for (int64_t i = 0; i < width; i++)
             sum += x[i];
@@ -22,7 +22,7 @@ static void layer_norm(const float *x, const float *w, const float *bias, int64_
             squares += (x[i] - mean) * (x[i] - mean);
         const float scale = 1.0f / sqrtf(squares / (float)width + eps);
         for (int64_t i = 0; i < width; i++)
-            y[i] = (x[i] - mean) * scale * (w ? w[i] : 1.0f) + (bias ? bias[i] : 0.0f);
+            y[i] = (x[i] - mean) * scale * w[i] + (bias ? bias[i] : 0.0f);
     }
 }
 
