@@ -129,7 +129,7 @@ static void read_window(sc_reader *r) {
 }
 
 static void read_act(sc_reader *r) {
-    static const char *const known[] = { "silu",     "swish",    "gelu", "gelu_pytorch_tanh",
+    static const char *const known[] = { "silu",     "swish",     "gelu", "gelu_pytorch_tanh",
                                          "gelu_new", "gelu_fast", "relu", "relu2" };
     const sc_family *f = r->config->family;
     const char *key = f->act_key ? f->act_key : "hidden_act";
@@ -283,13 +283,13 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
         const bool number = item && cJSON_IsNumber(item) && isfinite(item->valuedouble);
         if (null && null_ok)
             value->number = SC_NULL;
-        else if (item && (!number || (key->kind == SC_KEY_COUNT &&
-                                      (!sc_json_int(item, &whole) || whole < 0 ||
-                                       whole > SC_LARGEST))))
-            sc_read_fail(r, key->key,
-                         sc_pool_printf(r->pool, "%s is no %s", sc_read_quote(r, item),
-                                        key->kind == SC_KEY_COUNT ? "whole number from 0 on"
-                                                                  : "number"));
+        else if (item &&
+                 (!number || (key->kind == SC_KEY_COUNT &&
+                              (!sc_json_int(item, &whole) || whole < 0 || whole > SC_LARGEST))))
+            sc_read_fail(
+                r, key->key,
+                sc_pool_printf(r->pool, "%s is no %s", sc_read_quote(r, item),
+                               key->kind == SC_KEY_COUNT ? "whole number from 0 on" : "number"));
         else if (item)
             value->number = item->valuedouble;
         sc_read_record(r, key->key,

@@ -56,8 +56,8 @@ typedef struct {
     sc_layer_type type;
     int64_t kv_heads, head_dim, v_head_dim; /* one head's key and value; 0 without them */
     int64_t window;                         /* of a ring: sliding_window or attention_chunk_size */
-    int64_t mask_window; /* of a full layer whose queries see fewer keys than it keeps; 0: all */
-    int64_t index_head_dim;                 /* width of the indexer's keys; 0: none */
+    int64_t mask_window;    /* of a full layer whose queries see fewer keys than it keeps; 0: all */
+    int64_t index_head_dim; /* width of the indexer's keys; 0: none */
     int states;
     const sc_state_config *state;
     int kv_source; /* the layer whose keys and values it reads: itself, or an earlier one */

@@ -79,11 +79,10 @@ static void read_rope_type(sc_reader *r, const rope_form *f) {
                        type ? r->file : sc_read_by_default(r));
         return;
     }
-    const char *reason =
-        sc_pool_printf(r->pool,
-                       "%s is none of default, linear, llama3, yarn, longrope "
-                       "(docs/adding-a-family.md)",
-                       sc_read_quote(r, type));
+    const char *reason = sc_pool_printf(r->pool,
+                                        "%s is none of default, linear, llama3, yarn, longrope "
+                                        "(docs/adding-a-family.md)",
+                                        sc_read_quote(r, type));
     if (known_elsewhere(name))
         sc_read_unsupported(r, full_key, reason);
     else
@@ -102,9 +101,9 @@ static int64_t read_original(sc_reader *r, const rope_form *f, bool needed) {
     if (r->rc || !item || cJSON_IsNull(item))
         return original;
     if (!sc_json_int(item, &original) || original < 2)
-        sc_read_fail(r, sc_pool_printf(r->pool, "%s%s", inside ? f->where : "", key),
-                     sc_pool_printf(r->pool, "%s is no whole number above 1",
-                                    sc_read_quote(r, item)));
+        sc_read_fail(
+            r, sc_pool_printf(r->pool, "%s%s", inside ? f->where : "", key),
+            sc_pool_printf(r->pool, "%s is no whole number above 1", sc_read_quote(r, item)));
     return original;
 }
 
@@ -139,8 +138,7 @@ static void read_yarn(sc_reader *r, const rope_form *f) {
         sc_read_fail(r, sc_pool_printf(r->pool, "%struncate", f->where),
                      "is neither true nor false");
     if (!r->rc && rope->beta_fast <= rope->beta_slow)
-        sc_read_fail(r, sc_pool_printf(r->pool, "%sbeta_fast", f->where),
-                     "is not above beta_slow");
+        sc_read_fail(r, sc_pool_printf(r->pool, "%sbeta_fast", f->where), "is not above beta_slow");
 }
 
 static const double *read_factors(sc_reader *r, const rope_form *f, const char *key,
@@ -241,10 +239,9 @@ static void read_by_type(sc_reader *r, const cJSON *json, double usual, double l
     const cJSON *item;
     cJSON_ArrayForEach(item, json) {
         if (strcmp(item->string, "full_attention") && strcmp(item->string, "sliding_attention"))
-            sc_read_unsupported(r,
-                                sc_pool_printf(r->pool, "rope_parameters.%s",
-                                               sc_json_printable(item->string)),
-                                "is none of full_attention, sliding_attention");
+            sc_read_unsupported(
+                r, sc_pool_printf(r->pool, "rope_parameters.%s", sc_json_printable(item->string)),
+                "is none of full_attention, sliding_attention");
     }
     for (int i = 0; i < 2 && !r->rc; i++)
         read_form(r, &forms[i], NULL, i ? local : usual);

@@ -75,9 +75,9 @@ static void emit_ropes(sc_scope *top, const sc_plan *plan) {
 /* How open makes rows of it. */
 static void emit_device_tensor(sc_scope *s, const sc_packed *p) {
     static const char *const packings[] = {
-        [SC_WEIGHT_LINEAR] = "PANELS", [SC_WEIGHT_GATED] = "GATED_PANELS",
+        [SC_WEIGHT_LINEAR] = "PANELS",   [SC_WEIGHT_GATED] = "GATED_PANELS",
         [SC_WEIGHT_ROWS] = "PLAIN_ROWS", [SC_WEIGHT_FLOATS] = "VECTOR",
-        [SC_WEIGHT_BIAS] = "VECTOR", [SC_WEIGHT_GATED_BIAS] = "GATED_VECTOR"
+        [SC_WEIGHT_BIAS] = "VECTOR",     [SC_WEIGHT_GATED_BIAS] = "GATED_VECTOR"
     };
     sc_scope_text(s, "packing", packings[p->weight->kind]);
     sc_scope_number(s, "tensor_layer", p->layer);
@@ -174,14 +174,15 @@ static int find_kinds(layer_kinds *k, sc_pool *pool, const sc_plan *plan, sc_err
 int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     layer_kinds kinds = { 0 };
     const sc_graph *g = plan->graph;
-    const int rc = find_kinds(&kinds, top->pool, plan, err);
+    sc_op_set set = { .top = top, .plan = plan };
+    int rc = find_kinds(&kinds, top->pool, plan, err);
+    if (!rc)
+        rc = sc_emit_begin(&set, err);
     if (rc)
         return rc;
-    sc_op_set set = { .top = top, .plan = plan };
     emit_values(top, plan);
     emit_ropes(top, plan);
     emit_weights(top, plan);
-    sc_emit_begin(&set);
     sc_emit_list(&set, top, "first_ops", &g->first, -1, "");
     for (int i = 0; i < kinds.kinds && !top->rc; i++) {
         const int layer = kinds.first[i];

@@ -5,22 +5,29 @@
 
 #include "template.h"
 
-void sc_emit_begin(sc_op_set *set) {
+int sc_emit_begin(sc_op_set *set, sc_error *err) {
     static const char *const lists[] = { "first_ops", "last_ops", "linears", "attentions" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
+    set->fresh =
+        sc_pool_alloc(set->top->pool, (size_t)set->plan->graph->values, sizeof *set->fresh);
+    return set->fresh ? SC_OK : sc_oom(err, "filling templates");
 }
 
 static const sc_value *value_of(const sc_op_set *set, sc_span span) {
     return &set->plan->graph->value[span.value];
 }
 
-/* Where a linear finds the value: beside it, where floats are no operands and both are wanted. */
+/* Whether its operands lie beside it: floats are none, and both are wanted. */
+static bool has_twin(const sc_op_set *set, sc_span span) {
+    const sc_value *v = value_of(set, span);
+    return set->plan->pairs && v->floats && v->operand;
+}
+
+/* Where a linear finds the value. */
 static const char *operand_field(const sc_op_set *set, sc_span span) {
     const sc_value *v = value_of(set, span);
-    return set->plan->pairs && v->floats && v->operand
-               ? sc_pool_printf(set->top->pool, "%s_operands", v->name)
-               : v->name;
+    return has_twin(set, span) ? sc_pool_printf(set->top->pool, "%s_operands", v->name) : v->name;
 }
 
 static const char *stride_of(const sc_op_set *set, sc_span span) {
@@ -91,6 +98,15 @@ static void add_call(const sc_op_set *set, sc_scope *rows, const char *text) {
         set->top->rc = call.rc;
 }
 
+/* The value's operands become those of its floats. */
+static void add_operands(sc_op_set *set, sc_scope *rows, sc_span span, int64_t width) {
+    add_call(set, rows,
+             sc_pool_printf(set->top->pool, "operands(%s, %lld,\n                 %s)",
+                            row_of(set, value_of(set, span)->name, span), (long long)width,
+                            row_of(set, operand_field(set, span), span)));
+    set->fresh[span.value] = true;
+}
+
 static int64_t row_width(const sc_row_op *op) {
     const bool runs = op->kind == SC_ROW_RMS_NORM || op->kind == SC_ROW_LAYER_NORM ||
                       op->kind == SC_ROW_ROPE_PAIRS;
@@ -111,7 +127,7 @@ static const char *call_text(const sc_op_set *set, const sc_row_op *op) {
         text = !argument ? NULL
                : breaks  ? sc_pool_printf(pool, "%s\n%*s%s%s", text, (int)open, "", argument,
                                          c[1] ? "," : ")")
-                         : sc_pool_printf(pool, "%s%s%s%s", text, column > open ? " " : "", argument,
+                        : sc_pool_printf(pool, "%s%s%s%s", text, column > open ? " " : "", argument,
                                          c[1] ? "," : ")");
         column = (breaks ? open : column) + n + 2;
     }
@@ -125,12 +141,8 @@ static int emit_rows(sc_op_set *set, sc_scope *item, const sc_op_list *list, int
         const sc_row_op *op = &list->op[i].row;
         set->used[op->kind] = true;
         add_call(set, &rows, call_text(set, op));
-        if (set->plan->pairs && value_of(set, op->out)->operand)
-            add_call(set, &rows,
-                     sc_pool_printf(set->top->pool, "operands(%s, %lld,\n                 %s)",
-                                    row_of(set, value_of(set, op->out)->name, op->out),
-                                    (long long)row_width(op),
-                                    row_of(set, operand_field(set, op->out), op->out)));
+        if (has_twin(set, op->out))
+            add_operands(set, &rows, op->out, row_width(op));
     }
     if (rows.rc)
         set->top->rc = rows.rc;
@@ -166,8 +178,7 @@ static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
     sc_scope_number(s, "device_depth", sc_plan_depth(plan, l->in));
     sc_scope_number(s, "device_out", l->gated ? 2 * l->out : l->out);
     sc_scope_text(s, "device_x", x);
-    sc_scope_text(s, "device_x_step",
-                  norm ? "HIDDEN_STRIDE" : sc_pool_printf(pool, "%s_DEPTH", x));
+    sc_scope_text(s, "device_x_step", norm ? "HIDDEN_STRIDE" : sc_pool_printf(pool, "%s_DEPTH", x));
     sc_scope_text(s, "device_y", y);
     sc_scope_text(s, "device_stride", l->gated ? "GATE_UP_STRIDE" : y_stride);
     sc_scope_flag(s, "normed", norm != NULL);
@@ -180,13 +191,13 @@ static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
                                     .out = l->out,
                                     .normed = norm != NULL,
                                     .gated = l->gated,
-                                    .y_stride = l->gated ? sc_pool_printf(pool, "%s_DEPTH", y)
-                                                         : y_stride };
+                                    .y_stride =
+                                        l->gated ? sc_pool_printf(pool, "%s_DEPTH", y) : y_stride };
     sc_emit_cuda_linear(s, plan, &linear);
 }
 
 static const char *act_name(sc_activation act) {
-    static const char *const names[SC_ACTS] = { "",          "vec_silu", "vec_gelu", "vec_gelu_tanh",
+    static const char *const names[SC_ACTS] = { "",         "vec_silu", "vec_gelu", "vec_gelu_tanh",
                                                 "vec_relu", "vec_relu2" };
     return names[act];
 }
@@ -225,8 +236,7 @@ static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
     sc_scope_text(&s, "field", l->w->field);
     sc_scope_text(&s, "bias_field", l->bias ? l->bias->field : "");
     const char *x = operand_field(set, l->x);
-    sc_scope_text(&s, "x",
-                  l->x.at ? sc_pool_printf(pool, "%s + %lld", x, (long long)l->x.at) : x);
+    sc_scope_text(&s, "x", l->x.at ? sc_pool_printf(pool, "%s + %lld", x, (long long)l->x.at) : x);
     sc_scope_text(&s, "x_stride", stride_of(set, l->x));
     sc_scope_text(&s, "y", y->name);
     sc_scope_text(&s, "y_stride", stride_of(set, l->y));
@@ -314,7 +324,10 @@ static void emit_slopes(const sc_op_set *set, sc_scope *s, const sc_attention *a
     char number[SC_FLOAT_LITERAL];
     sc_scope_flag(s, "alibi", a->alibi != NULL);
     for (int64_t i = 0; i < a->heads && a->alibi && text; i++)
-        text = sc_pool_printf(set->top->pool, "%s%s%s", text, !i ? "" : i % 4 ? ", " : ",\n    ",
+        text = sc_pool_printf(set->top->pool, "%s%s%s", text,
+                              !i      ? ""
+                              : i % 4 ? ", "
+                                      : ",\n    ",
                               sc_float_literal(number, a->alibi[i]));
     if (a->alibi)
         sc_scope_text(s, "slopes", text);
@@ -376,12 +389,29 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
 
 /* ---- lists ---- */
 
+/* Before a linear reads what a linear, or the embedding, has left as floats. */
+static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span span) {
+    if (!has_twin(set, span) || set->fresh[span.value])
+        return;
+    sc_scope item = sc_scope_item(scope, name);
+    sc_scope_flag(&item, "linear", false);
+    sc_scope_flag(&item, "attention", false);
+    sc_scope rows = sc_scope_item(&item, "rows");
+    add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
+    if (item.rc || rows.rc)
+        set->top->rc = SC_EENV;
+}
+
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
     static const char *const names[] = { "rows", "linear", "attention" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
+    const sc_graph *g = set->plan->graph;
+    memset(set->fresh, 0, (size_t)g->values * sizeof *set->fresh);
     for (int i = 0; i < list->ops && !set->top->rc;) {
         const sc_op *op = &list->op[i];
+        if (op->kind == SC_OP_LINEAR)
+            refresh(set, scope, name, op->linear.x);
         sc_scope item = sc_scope_item(scope, name);
         for (int n = 0; n < 3; n++)
             if (n != (int)op->kind)
@@ -390,9 +420,10 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             i = emit_rows(set, &item, list, i);
             norm = &list->op[i - 1].row;
         } else {
-            if (op->kind == SC_OP_LINEAR)
+            if (op->kind == SC_OP_LINEAR) {
                 emit_linear(set, &item, op, norm);
-            else
+                set->fresh[op->linear.y.value] = false;
+            } else
                 emit_attention(set, &item, &op->attention, layer, layers);
             norm = NULL;
             i++;
@@ -400,6 +431,8 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
         if (item.rc)
             set->top->rc = item.rc;
     }
+    if (list == &g->last)
+        refresh(set, scope, name, g->head_in);
 }
 
 void sc_emit_end(sc_op_set *set) {

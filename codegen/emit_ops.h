@@ -17,6 +17,7 @@ typedef struct {
     struct {
         const char *text, *field, *name; /* sc_op_text; of its weight; of its function */
     } linear[SC_MOST_LINEARS];
+    bool *fresh; /* [graph->values]: the operands beside the floats are those of the same floats */
     bool used[SC_ROWS], head_norms, rotates; /* attention's own */
     /* Of a CUDA casting: distinct norms of the residual stream, a kernel each. */
     int norms;
@@ -26,7 +27,7 @@ typedef struct {
 /* "QKV" of "qkv". */
 const char *sc_macro(sc_pool *pool, const char *name);
 
-void sc_emit_begin(sc_op_set *set);
+int sc_emit_begin(sc_op_set *set, sc_error *err);
 /* The operations as items of that list of the scope; layer: one whose operations they are, -1:
  * none; layers: the same as a comment says it. */
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,

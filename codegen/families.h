@@ -78,13 +78,13 @@ struct sc_family {
     double eps;                       /* 0: 1e-6 */
     const char *eps_key;              /* NULL: "rms_norm_eps" */
     bool tied;                        /* tie_word_embeddings, where it is absent */
-    bool attention_bias, mlp_bias; /* the class has this key; its default is false everywhere */
+    bool attention_bias, mlp_bias;    /* the class has this key; its default is false everywhere */
     bool no_rope;
     double rope_theta;    /* 0: 10000 */
     double local_theta;   /* of sliding layers, unless rope_local_base_freq says another; 0: none */
     bool local_plain;     /* rope_scaling is for full layers alone */
     double rotary_factor; /* partial_rotary_factor where it is absent; 0: no such key */
-    const sc_key *key;             /* what only this family has; ends with a NULL key */
+    const sc_key *key;    /* what only this family has; ends with a NULL key */
 };
 
 /* The family of that model_type, NULL: unknown. */

@@ -117,7 +117,8 @@ static int check_widths(const sc_config *config, sc_error *err) {
     for (int64_t i = 0; i < config->num_hidden_layers && !rc; i++) {
         rc = sc_mul(&width, config->num_attention_heads, config->layer[i].head_dim, "q_proj", err);
         if (!rc)
-            rc = sc_mul(&width, config->layer[i].kv_heads, config->layer[i].head_dim, "k_proj", err);
+            rc =
+                sc_mul(&width, config->layer[i].kv_heads, config->layer[i].head_dim, "k_proj", err);
     }
     return rc;
 }
@@ -155,16 +156,13 @@ int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_e
 
 /* ---- text ---- */
 
-static const char *const acts[SC_ACTS] = { "none", "silu",  "gelu", "gelu_pytorch_tanh",
+static const char *const acts[SC_ACTS] = { "none", "silu", "gelu", "gelu_pytorch_tanh",
                                            "relu", "relu2" };
 
 static const char *const rows[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = "rms_norm",
-    [SC_ROW_LAYER_NORM] = "layer_norm",
-    [SC_ROW_ADD] = "add",
-    [SC_ROW_MULTIPLY] = "multiply",
-    [SC_ROW_SCALE] = "scale",
-    [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
+    [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
+    [SC_ROW_SCALE] = "scale",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
     [SC_ROW_POSITION] = "position",
 };
 
@@ -185,8 +183,8 @@ static const char *real_text(char text[SC_FLOAT_LITERAL], float number) {
 
 static const char *row_text(sc_pool *pool, const sc_graph *g, const sc_row_op *r) {
     char f0[SC_FLOAT_LITERAL], f1[SC_FLOAT_LITERAL];
-    const char *text = sc_pool_printf(
-        pool, "%s = %s %s", span_text(pool, g, r->out), rows[r->kind], span_text(pool, g, r->a));
+    const char *text = sc_pool_printf(pool, "%s = %s %s", span_text(pool, g, r->out), rows[r->kind],
+                                      span_text(pool, g, r->a));
     if (r->b.value >= 0 && text)
         text = sc_pool_printf(pool, "%s, %s", text, span_text(pool, g, r->b));
     if (r->rope >= 0 && text)
@@ -199,18 +197,18 @@ static const char *row_text(sc_pool *pool, const sc_graph *g, const sc_row_op *r
         text = sc_pool_printf(pool, "%s, factors %s and %s", text, real_text(f0, r->f[0]),
                               real_text(f1, r->f[1]));
     else if (text && r->f[0] != 0)
-        text = sc_pool_printf(pool, "%s, %s %s", text,
-                              r->kind <= SC_ROW_LAYER_NORM ? "eps" : "factor",
-                              real_text(f0, r->f[0]));
+        text =
+            sc_pool_printf(pool, "%s, %s %s", text, r->kind <= SC_ROW_LAYER_NORM ? "eps" : "factor",
+                           real_text(f0, r->f[0]));
     return text;
 }
 
 static const char *linear_text(sc_pool *pool, const sc_graph *g, const sc_linear *l) {
     char scale[SC_FLOAT_LITERAL];
-    const char *text = sc_pool_printf(
-        pool, "%s %s %s%s %s [%lld, %lld]", span_text(pool, g, l->y), l->add ? "+=" : "=",
-        l->gated ? "gated_linear " : "linear ", l->w->field, span_text(pool, g, l->x),
-        (long long)l->out, (long long)l->in);
+    const char *text =
+        sc_pool_printf(pool, "%s %s %s%s %s [%lld, %lld]", span_text(pool, g, l->y),
+                       l->add ? "+=" : "=", l->gated ? "gated_linear " : "linear ", l->w->field,
+                       span_text(pool, g, l->x), (long long)l->out, (long long)l->in);
     if (l->bias && text)
         text = sc_pool_printf(pool, "%s, bias", text);
     if (l->act && text)

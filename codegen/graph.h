@@ -125,21 +125,17 @@ typedef struct {
 typedef struct {
     sc_layer_type type;
     int64_t heads, kv_heads, head_dim, v_head_dim; /* of a query; of a value that is summed */
-    int64_t window; /* a query sees the last so many keys; 0: all */
-    float scale;    /* of q.k */
-    float softcap;  /* softcap * tanh(score / softcap); 0: none */
-    sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
+    int64_t window;                                /* a query sees the last so many keys; 0: all */
+    float scale;                                   /* of q.k */
+    float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
+    sc_span q, k, v, out;             /* k, v: none where the layer reads another's cache */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
-    const float *alibi;     /* [heads] slopes: score += slope * (key - query); NULL: none */
-    int rope;               /* rotates q and k, in halves; -1: none */
+    const float *alibi; /* [heads] slopes: score += slope * (key - query); NULL: none */
+    int rope;           /* rotates q and k, in halves; -1: none */
 } sc_attention;
 
-typedef enum {
-    SC_OP_ROW,
-    SC_OP_LINEAR,
-    SC_OP_ATTENTION
-} sc_op_kind;
+typedef enum { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION } sc_op_kind;
 
 typedef struct {
     sc_op_kind kind;
@@ -164,7 +160,7 @@ typedef struct {
     const char *embed_name;        /* its tensor, also where it is tied */
     int64_t embed_width;
     float embed_scale;
-    sc_span embedded; /* where the token's row goes */
+    sc_span embedded;  /* where the token's row goes */
     int64_t positions; /* that a table of learned ones has; 0: any */
     sc_op_list first;  /* before the layers */
     int layers;

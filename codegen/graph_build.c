@@ -91,8 +91,7 @@ void sc_build_embedding(sc_builder *b, const char *tensor, float scale) {
     if (g->tied)
         return;
     const sc_part part = sc_build_rows(b, tensor, g->vocab, g->embed_width);
-    g->embed_tokens =
-        sc_build_weight(b, SC_WEIGHT_ROWS, "embed_tokens", g->embed_width, 1, &part);
+    g->embed_tokens = sc_build_weight(b, SC_WEIGHT_ROWS, "embed_tokens", g->embed_width, 1, &part);
 }
 
 void sc_build_head(sc_builder *b, sc_span x, const char *tensor, bool bias) {
@@ -196,8 +195,8 @@ void sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, 
     }
     const sc_weight *w = sc_build_floats(b, weight, width, kind.plus);
     const sc_weight *w2 = kind.bias ? sc_build_floats(b, bias, width, 0) : NULL;
-    sc_row_op *row = sc_build_row(b, kind.layer_norm ? SC_ROW_LAYER_NORM : SC_ROW_RMS_NORM, x,
-                                  sc_nowhere, out);
+    sc_row_op *row =
+        sc_build_row(b, kind.layer_norm ? SC_ROW_LAYER_NORM : SC_ROW_RMS_NORM, x, sc_nowhere, out);
     row->w = w;
     row->w2 = w2;
     row->n[0] = 1;
@@ -409,14 +408,10 @@ sc_activation sc_build_act(sc_builder *b, const char *name) {
         const char *name;
         sc_activation act;
     } acts[] = {
-        { "silu", SC_ACT_SILU },
-        { "swish", SC_ACT_SILU },
-        { "gelu", SC_ACT_GELU },
-        { "gelu_pytorch_tanh", SC_ACT_GELU_TANH },
-        { "gelu_new", SC_ACT_GELU_TANH },
-        { "gelu_fast", SC_ACT_GELU_TANH },
-        { "relu", SC_ACT_RELU },
-        { "relu2", SC_ACT_RELU2 },
+        { "silu", SC_ACT_SILU },          { "swish", SC_ACT_SILU },
+        { "gelu", SC_ACT_GELU },          { "gelu_pytorch_tanh", SC_ACT_GELU_TANH },
+        { "gelu_new", SC_ACT_GELU_TANH }, { "gelu_fast", SC_ACT_GELU_TANH },
+        { "relu", SC_ACT_RELU },          { "relu2", SC_ACT_RELU2 },
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (!strcmp(acts[i].name, name))

@@ -84,8 +84,8 @@ typedef struct {
     const sc_part *part;      /* instead of modules: parts and, with bias, their biases */
     const sc_part *bias_part; /* as many */
     int parts;
-    bool bias;        /* every module has one */
-    bool transposed;  /* weights are [in, out] */
+    bool bias;       /* every module has one */
+    bool transposed; /* weights are [in, out] */
     bool gated, add;
     sc_activation act;
     float scale; /* 0: 1 */
@@ -125,7 +125,7 @@ sc_activation sc_build_act(sc_builder *b, const char *name);
 /* Where a decoder of llama's shape differs from the next. */
 typedef struct {
     bool qkv_bias, o_bias, mlp_bias;
-    bool qk_norm; /* q_norm and k_norm, per head over head_dim */
+    bool qk_norm;        /* q_norm and k_norm, per head over head_dim */
     const bool *no_rope; /* [layers]; NULL: all have rope */
     float embed_scale, attention_scale, residual_scale; /* 0: 1, head_dim^-0.5, 1 */
 } sc_decoder_shape;

@@ -27,11 +27,20 @@ static void shape_text(char text[160], const int64_t *shape, int rank) {
     snprintf(text + at, 160 - at, "]");
 }
 
+/* The part's tensor; GPT-2 and BLOOM are published without the name of the class before it. */
+static const sc_tensor *tensor_of(const sc_tensors *tensors, const sc_part *part) {
+    static const char prefix[] = "transformer.";
+    const sc_tensor *t = sc_tensors_find(tensors, part->tensor);
+    return t || strncmp(part->tensor, prefix, sizeof prefix - 1)
+               ? t
+               : sc_tensors_find(tensors, part->tensor + sizeof prefix - 1);
+}
+
 static int check_part(const sc_plan *plan, const sc_part *part, const sc_tensors *tensors,
                       sc_error *err) {
     if (!part->tensor)
         return SC_OK;
-    const sc_tensor *t = sc_tensors_find(tensors, part->tensor);
+    const sc_tensor *t = tensor_of(tensors, part);
     if (!t)
         return sc_fail(err, SC_EINPUT,
                        "%s: %s: is missing (is the checkpoint complete, and of model_type %s?)",
@@ -65,7 +74,7 @@ int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **e
         for (int k = 0; k < plan->pack[i].weight->parts && !rc; k++) {
             const sc_part *part = &plan->pack[i].weight->part[k];
             rc = check_part(plan, part, tensors, err);
-            const sc_tensor *t = part->tensor ? sc_tensors_find(tensors, part->tensor) : NULL;
+            const sc_tensor *t = part->tensor ? tensor_of(tensors, part) : NULL;
             if (t)
                 used[t - tensors->tensor] = true;
         }
@@ -85,10 +94,10 @@ typedef struct {
     sc_checksum sum;
     uint64_t at; /* bytes written, the header included */
     void (*progress)(uint64_t, uint64_t);
-    float *rows;        /* [panel, widest row] */
-    float *whole;       /* a vector, or a tensor that lies the other way round */
+    float *rows;           /* [panel, widest row] */
+    float *whole;          /* a vector, or a tensor that lies the other way round */
     const sc_tensor *held; /* that one; NULL: none yet */
-    unsigned char *out; /* one packed panel */
+    unsigned char *out;    /* one packed panel */
     unsigned char *block;
 } packer;
 
@@ -160,7 +169,7 @@ static int hold(packer *k, const sc_tensor *t, sc_error *err) {
 /* Row of a part, in elements of it: a matrix's row, or an element of a vector. */
 static int read_row(packer *k, const sc_part *part, int64_t row, int64_t in, float *out,
                     sc_error *err) {
-    const sc_tensor *t = sc_tensors_find(k->tensors, part->tensor);
+    const sc_tensor *t = tensor_of(k->tensors, part);
     const int64_t at =
         part->first + (part->run ? row / part->run * part->stride + row % part->run : row);
     int rc = SC_OK;
@@ -286,9 +295,9 @@ int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensor
         widest = w->in > widest ? w->in : widest;
         for (int k = 0; k < w->parts; k++) {
             const sc_part *part = &w->part[k]; /* its shape is the checkpoint's: it fits */
-            const int64_t held = part->rank == 1       ? part->shape[0]
+            const int64_t held = part->rank == 1    ? part->shape[0]
                                  : part->transposed ? part->shape[0] * part->shape[1]
-                                                       : 0;
+                                                    : 0;
             whole = held > whole ? held : whole;
         }
     }

@@ -152,9 +152,9 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
         return rc;
     plan->scratch_bytes += staging;
     const int64_t q = plan->attention_queries, dim = plan->attention_dim;
-    plan->thread_scratch_bytes = (size_t)((2 * q * dim + q * panel + 3 * panel * dim + 3 * q +
-                                           batch * plan->block * panel) *
-                                          4);
+    plan->thread_scratch_bytes =
+        (size_t)((2 * q * dim + q * panel + 3 * panel * dim + 3 * q + batch * plan->block * panel) *
+                 4);
     return SC_OK;
 }
 

@@ -141,7 +141,7 @@ typedef struct {
     int packed;
     sc_packed *pack;
     uint64_t weights_bytes; /* of NAME.weights */
-    int64_t *stride; /* of the graph's values on the processor, in floats: [graph->values] */
+    int64_t *stride;        /* of the graph's values on the processor, in floats: [graph->values] */
     int64_t attention_dim, attention_queries, step_kv;
     sc_device_plan device; /* all zero without cuda */
 } sc_plan;

@@ -151,8 +151,9 @@ static int check_graph(const sc_graph *g, sc_error *err) {
         good &= !g->rope[i].long_freq;
     for (int i = 0; i < g->layers && good; i++) {
         const sc_op_list *list = &g->layer[i];
-        good = list->ops == 7 && list->op[0].kind == SC_OP_ROW && list->op[2].kind == SC_OP_ATTENTION &&
-               list->op[4].kind == SC_OP_ROW && list->op[5].linear.gated;
+        good = list->ops == 7 && list->op[0].kind == SC_OP_ROW &&
+               list->op[2].kind == SC_OP_ATTENTION && list->op[4].kind == SC_OP_ROW &&
+               list->op[5].linear.gated;
         for (int k = 0; k < list->ops && good; k++)
             good = has_kernels(g, &list->op[k]);
     }

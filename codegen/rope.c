@@ -92,11 +92,11 @@ int sc_rope_make(sc_rope *rope, sc_pool *pool, const sc_rope_config *config, int
         return sc_fail(err, SC_EINPUT,
                        "config.json: rope_parameters.short_factor: %lld numbers for %lld pairs",
                        (long long)config->factors, (long long)width / 2);
-    *rope = (sc_rope){ .rope_type = config->rope_type,
-                       .rope_theta = config->rope_theta,
-                       .rotary_dim = width,
-                       .attention_factor =
-                           (float)attention_factor(config, max_position_embeddings) };
+    *rope =
+        (sc_rope){ .rope_type = config->rope_type,
+                   .rope_theta = config->rope_theta,
+                   .rotary_dim = width,
+                   .attention_factor = (float)attention_factor(config, max_position_embeddings) };
     rope->inv_freq = frequencies(pool, config, width, config->short_factor);
     if (config->factors) {
         rope->long_freq = frequencies(pool, config, width, config->long_factor);

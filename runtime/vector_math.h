@@ -76,8 +76,8 @@ static inline vec vec_exp(vec x) {
 /* x * sigmoid(x). */
 static inline vec vec_silu(vec x) { return x / (vec_set(1.0f) + vec_exp(-x)); }
 
-/* Gaussian error linear unit: by erf, and its approximation by tanh, x * sigmoid(2 sqrt(2 / pi) (x +
- * 0.044715 x^3)). Hendrycks and Gimpel 2016. */
+/* Gaussian error linear unit: by erf, and its approximation by tanh, x * sigmoid(2 sqrt(2 / pi) (x
+ * + 0.044715 x^3)). Hendrycks and Gimpel 2016. */
 static inline vec vec_gelu(vec x) {
     for (int i = 0; i < SC_LANES; i++)
         x[i] *= 0.5f * (1.0f + erff(x[i] * 0.707106781f));

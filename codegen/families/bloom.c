@@ -34,12 +34,10 @@ static sc_span qkv_of(sc_builder *b, sc_span x, const char *weight, const char *
         part[k] = slice(b, weight, k);
         bias[k] = bias_slice(b, bias_name, k);
     }
-    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "qkv", 3 * b->graph->hidden),
-                           &(sc_linear_spec){ .field = "qkv_proj",
-                                              .part = part,
-                                              .bias_part = bias,
-                                              .parts = 3,
-                                              .bias = true });
+    return sc_build_linear(
+        b, x, b->graph->hidden, sc_build_value(b, "qkv", 3 * b->graph->hidden),
+        &(sc_linear_spec){
+            .field = "qkv_proj", .part = part, .bias_part = bias, .parts = 3, .bias = true });
 }
 
 /* Slopes of ALiBi (Press 2021): powers of one base for a power of two of heads, those of twice as

@@ -19,8 +19,7 @@ static void build(sc_builder *b) {
             sc_build_rope_pairs(b, qkv, rope);
         const sc_span attended = sc_build_attention(b, qkv, -1)->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", bias, 1);
-        const sc_span gated =
-            sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", false);
+        const sc_span gated = sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", false);
         sc_build_onto(b, gated, ffn, "mlp.down_proj", false, 1);
     }
     b->graph->logits_scale = (float)sc_config_key(c, "logit_scale")->number;

@@ -32,8 +32,7 @@ static void build(sc_builder *b) {
         const sc_span attended = sc_build_self_attention(b, b->x, false, true, rope);
         sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj",
                              "post_attention_layernorm");
-        const sc_span gated =
-            sc_build_gated(b, b->x, ffn, "mlp.gate_proj", "mlp.up_proj", false);
+        const sc_span gated = sc_build_gated(b, b->x, ffn, "mlp.gate_proj", "mlp.up_proj", false);
         sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);

@@ -32,10 +32,9 @@ static sc_part slice(sc_builder *b, bool bias, int64_t group, int64_t first, int
                      int64_t rows) {
     const int64_t dim = b->config->head_dim, all = group + 2;
     const int64_t groups = b->config->num_attention_heads / group;
-    sc_part part = sc_build_rows(b,
-                                 bias ? "self_attention.query_key_value.bias"
-                                      : "self_attention.query_key_value.weight",
-                                 all * groups * dim, b->graph->hidden);
+    sc_part part = sc_build_rows(
+        b, bias ? "self_attention.query_key_value.bias" : "self_attention.query_key_value.weight",
+        all * groups * dim, b->graph->hidden);
     part.rank = bias ? 1 : 2;
     part.rows = rows * dim;
     part.first = first * dim;
@@ -53,8 +52,8 @@ static int slices(sc_builder *b, bool bias, int64_t group, sc_part *part) {
     part[parts++] = slice(b, bias, group, 0, group, heads);
     for (int64_t kv = 0; kv < 2; kv++)
         for (int64_t head = 0; head < kept; head++)
-            part[parts++] = slice(
-                b, bias, group, head * heads / kept / group * (group + 2) + group + kv, 1, 1);
+            part[parts++] =
+                slice(b, bias, group, head * heads / kept / group * (group + 2) + group + kv, 1, 1);
     return parts;
 }
 
@@ -77,14 +76,13 @@ static sc_span qkv_of(sc_builder *b, sc_span x) {
     }
     const int parts = slices(b, false, group, part);
     slices(b, true, group, part + parts);
-    return sc_build_linear(
-        b, x, b->graph->hidden,
-        sc_build_value(b, "qkv", (heads + 2 * kept) * b->config->head_dim),
-        &(sc_linear_spec){ .field = "qkv_proj",
-                           .part = part,
-                           .bias_part = part + parts,
-                           .parts = parts,
-                           .bias = flag(b, "bias") });
+    return sc_build_linear(b, x, b->graph->hidden,
+                           sc_build_value(b, "qkv", (heads + 2 * kept) * b->config->head_dim),
+                           &(sc_linear_spec){ .field = "qkv_proj",
+                                              .part = part,
+                                              .bias_part = part + parts,
+                                              .parts = parts,
+                                              .bias = flag(b, "bias") });
 }
 
 static void build(sc_builder *b) {
@@ -98,8 +96,8 @@ static void build(sc_builder *b) {
     const bool parallel = grouped || flag(b, "parallel_attn");
     b->norm.layer_norm = b->norm.bias = true;
     if (flag(b, "alibi"))
-        b->rc = sc_fail(b->err, SC_EINPUT,
-                        "%s: alibi: true is not supported (export --only cache)", c->path);
+        b->rc = sc_fail(b->err, SC_EINPUT, "%s: alibi: true is not supported (export --only cache)",
+                        c->path);
     sc_build_embedding(b, "transformer.word_embeddings.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "transformer.h.", i);

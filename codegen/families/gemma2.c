@@ -1,4 +1,5 @@
-/* gemma2.c - sliding and full layers take turns; norms before and behind; scores and logits capped. */
+/* gemma2.c - sliding and full layers take turns; norms before and behind; scores and logits capped.
+ */
 #include <math.h>
 
 #include "../families.h"
@@ -27,9 +28,8 @@ static void build(sc_builder *b) {
         a->softcap = cap_of(b, "attn_logit_softcapping");
         sc_build_normed_onto(b, a->out, sc_build_attended(b), "self_attn.o_proj",
                              "post_attention_layernorm");
-        const sc_span gated =
-            sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"), ffn,
-                           "mlp.gate_proj", "mlp.up_proj", false);
+        const sc_span gated = sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"),
+                                             ffn, "mlp.gate_proj", "mlp.up_proj", false);
         sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
     }
     b->graph->logits_softcap = cap_of(b, "final_logit_softcapping");

@@ -33,9 +33,8 @@ static void build(sc_builder *b) {
         a->softcap = softcap > 0 ? (float)softcap : 0;
         sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj",
                              "post_attention_layernorm");
-        const sc_span gated =
-            sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"), ffn,
-                           "mlp.gate_proj", "mlp.up_proj", false);
+        const sc_span gated = sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"),
+                                             ffn, "mlp.gate_proj", "mlp.up_proj", false);
         sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
     }
     b->graph->logits_softcap = logits > 0 ? (float)logits : 0;

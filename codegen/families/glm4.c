@@ -1,4 +1,5 @@
-/* glm4.c - norms before and behind attention and MLP; half of each head is turned, in neighbours. */
+/* glm4.c - norms before and behind attention and MLP; half of each head is turned, in neighbours.
+ */
 #include "../families.h"
 #include "../graph_build.h"
 

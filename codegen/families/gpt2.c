@@ -29,15 +29,15 @@ static sc_part bias_slice(sc_builder *b, const char *name, int i) {
 }
 
 static void onto(sc_builder *b, sc_span x, int64_t in, const char *module) {
-    sc_build_linear(b, x, in, b->x,
-                    &(sc_linear_spec){ .field = in == b->graph->hidden && !strncmp(module, "attn", 4)
-                                                    ? "o_proj"
-                                                    : "down_proj",
-                                       .module = { module },
-                                       .out = { b->graph->hidden },
-                                       .bias = true,
-                                       .transposed = true,
-                                       .add = true });
+    sc_build_linear(
+        b, x, in, b->x,
+        &(sc_linear_spec){
+            .field = in == b->graph->hidden && !strncmp(module, "attn", 4) ? "o_proj" : "down_proj",
+            .module = { module },
+            .out = { b->graph->hidden },
+            .bias = true,
+            .transposed = true,
+            .add = true });
 }
 
 static void build(sc_builder *b) {
@@ -57,12 +57,10 @@ static void build(sc_builder *b) {
             part[k] = slice(b, "attn.c_attn.weight", k);
             bias[k] = bias_slice(b, "attn.c_attn.bias", k);
         }
-        const sc_span qkv = sc_build_linear(b, normed, hidden, sc_build_value(b, "qkv", 3 * hidden),
-                                            &(sc_linear_spec){ .field = "qkv_proj",
-                                                               .part = part,
-                                                               .bias_part = bias,
-                                                               .parts = 3,
-                                                               .bias = true });
+        const sc_span qkv = sc_build_linear(
+            b, normed, hidden, sc_build_value(b, "qkv", 3 * hidden),
+            &(sc_linear_spec){
+                .field = "qkv_proj", .part = part, .bias_part = bias, .parts = 3, .bias = true });
         sc_attention *a = sc_build_attention(b, qkv, -1);
         if (sc_config_key(c, "scale_attn_weights")->number < 1)
             a->scale = 1;

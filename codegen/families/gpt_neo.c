@@ -62,13 +62,12 @@ static void build(sc_builder *b) {
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "transformer.h.", i);
         const sc_span normed = sc_build_normed(b, "ln_1");
-        const sc_span qkv =
-            sc_build_linear(b, normed, hidden, sc_build_value(b, "qkv", 3 * hidden),
-                            &(sc_linear_spec){ .field = "qkv_proj",
-                                               .module = { "attn.attention.q_proj",
-                                                           "attn.attention.k_proj",
-                                                           "attn.attention.v_proj" },
-                                               .out = { hidden, hidden, hidden } });
+        const sc_span qkv = sc_build_linear(
+            b, normed, hidden, sc_build_value(b, "qkv", 3 * hidden),
+            &(sc_linear_spec){ .field = "qkv_proj",
+                               .module = { "attn.attention.q_proj", "attn.attention.k_proj",
+                                           "attn.attention.v_proj" },
+                               .out = { hidden, hidden, hidden } });
         sc_attention *a = sc_build_attention(b, qkv, -1);
         a->scale = 1;
         sc_build_onto(b, a->out, hidden, "attn.attention.out_proj", true, 1);

@@ -25,12 +25,13 @@ static sc_span qkv_of(sc_builder *b, sc_span x, const char *weight, const char *
         part[k] = slice(b, weight, k);
         bias[k] = bias_slice(b, bias_name, k);
     }
-    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "qkv", 3 * b->graph->hidden),
-                           &(sc_linear_spec){ .field = "qkv_proj",
-                                              .part = part,
-                                              .bias_part = bias,
-                                              .parts = 3,
-                                              .bias = sc_config_key(b->config, "attention_bias")->number > 0 });
+    return sc_build_linear(
+        b, x, b->graph->hidden, sc_build_value(b, "qkv", 3 * b->graph->hidden),
+        &(sc_linear_spec){ .field = "qkv_proj",
+                           .part = part,
+                           .bias_part = bias,
+                           .parts = 3,
+                           .bias = sc_config_key(b->config, "attention_bias")->number > 0 });
 }
 
 static void build(sc_builder *b) {
@@ -47,8 +48,8 @@ static void build(sc_builder *b) {
         const sc_span second = sc_build_value(b, "normed_for_mlp", hidden);
         if (parallel) /* both norms are of what the layer got */
             sc_build_norm(b, b->x, "post_attention_layernorm", hidden, second);
-        const sc_span qkv = qkv_of(b, normed, "attention.query_key_value.weight",
-                                   "attention.query_key_value.bias");
+        const sc_span qkv =
+            qkv_of(b, normed, "attention.query_key_value.weight", "attention.query_key_value.bias");
         const sc_span attended = sc_build_attention(b, qkv, rope)->out;
         sc_build_onto(b, attended, hidden, "attention.dense", bias, 1);
         if (!parallel)

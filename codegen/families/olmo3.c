@@ -20,8 +20,7 @@ static void build(sc_builder *b) {
         const int rope = sc_build_rope(b, b->config->layer[i].head_dim);
         sc_build_normed_onto(b, attention(b, rope), sc_build_attended(b), "self_attn.o_proj",
                              "post_attention_layernorm");
-        const sc_span gated =
-            sc_build_gated(b, b->x, ffn, "mlp.gate_proj", "mlp.up_proj", false);
+        const sc_span gated = sc_build_gated(b, b->x, ffn, "mlp.gate_proj", "mlp.up_proj", false);
         sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);

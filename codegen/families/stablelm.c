@@ -34,8 +34,7 @@ static void build(sc_builder *b) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
         sc_span normed = sc_build_normed(b, "input_layernorm");
-        const sc_span qkv =
-            sc_build_qkv(b, normed, sc_config_key(c, "use_qkv_bias")->number > 0);
+        const sc_span qkv = sc_build_qkv(b, normed, sc_config_key(c, "use_qkv_bias")->number > 0);
         const int64_t q = sc_build_attended(b);
         if (qk_norm) {
             norm_heads(b, qkv, "self_attn.q_layernorm", "q_layernorm", c->num_attention_heads);
@@ -46,8 +45,7 @@ static void build(sc_builder *b) {
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", false, 1);
         if (!parallel) /* else attention and MLP read one norm */
             normed = sc_build_normed(b, "post_attention_layernorm");
-        const sc_span gated =
-            sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", false);
+        const sc_span gated = sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", false);
         sc_build_onto(b, gated, ffn, "mlp.down_proj", false, 1);
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
