@@ -69,7 +69,8 @@ typedef struct {
 
 /* rope_parameters, or what older files say in other words. 0: absent or not this type's. */
 typedef struct {
-    const char *rope_type; /* default, linear, llama3, yarn, longrope */
+    const char *where;     /* "config.json: rope_scaling", for messages */
+    const char *rope_type; /* default, linear, dynamic, llama3, yarn, longrope, proportional */
     double rope_theta, partial_rotary_factor, factor;
     double low_freq_factor, high_freq_factor;
     double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor;

@@ -11,36 +11,58 @@ typedef struct {
     const cJSON *json; /* NULL: absent */
     const char *where; /* "rope_scaling." */
     sc_rope_config *rope;
+    const char *theta_key; /* of what may stand beside the form instead of its rope_theta */
+    double theta, partial; /* when nothing says them */
+    const char *rope_type; /* when there is no form */
+    bool own;              /* of one layer type: what stands beside it is not its, but for theta */
 } rope_form;
 
-/* Keys of rope_parameters that we know; any other may change the arithmetic. */
-static void check_rope_keys(sc_reader *r, const cJSON *form, const char *where) {
-    static const char *const known[] = { "rope_type",
-                                         "type",
-                                         "rope_theta",
-                                         "factor",
-                                         "low_freq_factor",
-                                         "high_freq_factor",
-                                         "original_max_position_embeddings",
-                                         "partial_rotary_factor",
-                                         "beta_fast",
-                                         "beta_slow",
-                                         "mscale",
-                                         "mscale_all_dim",
-                                         "attention_factor",
-                                         "truncate",
-                                         "short_factor",
-                                         "long_factor" };
+/* Keys of rope_parameters that we know, and the types that use them; NULL: all. Any other may
+ * change the arithmetic. */
+static const struct {
+    const char *key, *types;
+} known_keys[] = {
+    { "rope_type", NULL },
+    { "type", NULL },
+    { "rope_theta", NULL },
+    { "partial_rotary_factor", NULL },
+    { "factor", "linear dynamic llama3 yarn longrope proportional" },
+    { "low_freq_factor", "llama3" },
+    { "high_freq_factor", "llama3" },
+    { "original_max_position_embeddings", "llama3 yarn longrope" },
+    { "beta_fast", "yarn" },
+    { "beta_slow", "yarn" },
+    { "mscale", "yarn" },
+    { "mscale_all_dim", "yarn" },
+    { "truncate", "yarn" },
+    { "attention_factor", "yarn longrope" },
+    { "short_factor", "longrope" },
+    { "long_factor", "longrope" },
+};
+
+/* A known key that this type has no use for is said to be so. */
+static void check_rope_key(sc_reader *r, const rope_form *f, const cJSON *item) {
+    enum { KNOWN = sizeof known_keys / sizeof *known_keys };
+    const char *name = sc_pool_printf(r->pool, "%s%s", f->where, sc_json_printable(item->string));
+    size_t i = 0;
+    while (i < KNOWN && strcmp(item->string, known_keys[i].key))
+        i++;
+    if (i == KNOWN)
+        sc_read_unsupported(r, name,
+                            sc_pool_printf(r->pool,
+                                           "is no key that %s knows (docs/adding-a-family.md)",
+                                           r->config->model_type));
+    else if (f->rope->rope_type && known_keys[i].types &&
+             !strstr(known_keys[i].types, f->rope->rope_type))
+        sc_read_note(r, sc_pool_printf(r->pool, "%s: %s is not used, rope_type is %s", name,
+                                       sc_read_quote(r, item), f->rope->rope_type));
+}
+
+static void check_rope_keys(sc_reader *r, const rope_form *f) {
     const cJSON *item;
-    cJSON_ArrayForEach(item, form) {
-        bool good = cJSON_IsNull(item);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            good |= !strcmp(item->string, known[i]);
-        if (!good)
-            sc_read_unsupported(
-                r, sc_pool_printf(r->pool, "%s%s", where, sc_json_printable(item->string)),
-                sc_pool_printf(r->pool, "is no key that %s knows (docs/adding-a-family.md)",
-                               r->config->model_type));
+    cJSON_ArrayForEach(item, f->json) {
+        if (!cJSON_IsNull(item))
+            check_rope_key(r, f, item);
     }
 }
 
@@ -54,56 +76,65 @@ static const cJSON *object_or_null(sc_reader *r, const cJSON *json, const char *
     return item;
 }
 
-/* Types that transformers knows and no graph of ours uses yet. */
-static bool known_elsewhere(const char *name) {
-    static const char *const names[] = { "dynamic", "mrope", "proportional" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return true;
-    return false;
-}
+static const char *const rope_types[] = { "default", "linear",   "dynamic",     "llama3",
+                                          "yarn",    "longrope", "proportional" };
+
+/* Phi-3 has two types, and takes even a "yarn" for the second. */
+static const char *const phi3_types[] = { "default", "longrope" };
 
 static void read_rope_type(sc_reader *r, const rope_form *f) {
-    static const char *const known[] = { "default", "linear", "llama3", "yarn", "longrope" };
-    const char *key = sc_json_get(f->json, "rope_type") ? "rope_type" : "type";
+    const bool few = r->config->family->original_max_position_embeddings;
+    const char *const *known = few ? phi3_types : rope_types;
+    const size_t count =
+        few ? sizeof phi3_types / sizeof *phi3_types : sizeof rope_types / sizeof *rope_types;
+    const char *key = sc_json_get(f->json, "rope_type") ? "rope_type" : "type", *list = "";
     const cJSON *type = sc_json_get(f->json, key);
     const char *full_key = sc_pool_printf(r->pool, "%s%s", f->where, key);
-    const char *name = !type ? "default" : cJSON_IsString(type) ? type->valuestring : "";
+    const char *name = type ? "" : f->json || !f->rope_type ? "default" : f->rope_type;
+    if (cJSON_IsString(type))
+        name = type->valuestring;
     if (!strcmp(name, "su")) /* its old name */
         name = "longrope";
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < count; i++) {
         if (!strcmp(name, known[i]))
             f->rope->rope_type = known[i];
+        list = sc_pool_printf(r->pool, "%s%s%s", list ? list : "", i ? ", " : "", known[i]);
+    }
     if (f->rope->rope_type) {
         sc_read_record(r, type ? full_key : "rope_type", f->rope->rope_type,
                        type ? r->file : sc_read_by_default(r));
         return;
     }
-    const char *reason = sc_pool_printf(r->pool,
-                                        "%s is none of default, linear, llama3, yarn, longrope "
-                                        "(docs/adding-a-family.md)",
-                                        sc_read_quote(r, type));
-    if (known_elsewhere(name))
+    const char *reason = sc_pool_printf(r->pool, "%s is none of %s (docs/adding-a-family.md)",
+                                        sc_read_quote(r, type), list);
+    if (!strcmp(name, "mrope")) /* of images' positions: transformers knows it */
         sc_read_unsupported(r, full_key, reason);
     else
         sc_read_fail(r, full_key, reason);
 }
 
-/* A whole number of the form, or of the config itself, or the longest position. */
-static int64_t read_original(sc_reader *r, const rope_form *f, bool needed) {
+/* Of the form, or of the config itself, or the longest position. */
+static int64_t read_original(sc_reader *r, const rope_form *f) {
     const char *key = "original_max_position_embeddings";
-    const bool inside = sc_json_get(f->json, key) != NULL;
-    const cJSON *json = inside ? f->json : r->json;
-    int64_t original = r->config->max_position_embeddings;
-    if (needed)
-        sc_read_real_there(r, f->json, f->where, key);
-    const cJSON *item = sc_json_get(json, key);
-    if (r->rc || !item || cJSON_IsNull(item))
-        return original;
-    if (!sc_json_int(item, &original) || original < 2)
-        sc_read_fail(
-            r, sc_pool_printf(r->pool, "%s%s", inside ? f->where : "", key),
-            sc_pool_printf(r->pool, "%s is no whole number above 1", sc_read_quote(r, item)));
+    const char *name = sc_pool_printf(r->pool, "%s%s", f->where, key);
+    const cJSON *inside = sc_json_get(f->json, key), *outside = sc_json_get(r->json, key);
+    const int64_t usual = r->config->family->original_max_position_embeddings;
+    int64_t original = usual ? usual : r->config->max_position_embeddings;
+    sc_read_same(r, key, outside, name, inside);
+    const cJSON *item = inside && !cJSON_IsNull(inside) ? inside : outside;
+    if (item && !cJSON_IsNull(item) && (!sc_json_int(item, &original) || original > SC_LARGEST))
+        original = 0;
+    if (original < 2)
+        sc_read_fail(r, item && item == outside ? key : name,
+                     item ? sc_pool_printf(r->pool, "%s is no whole number in 2 … %d",
+                                           sc_read_quote(r, item), SC_LARGEST)
+                          : "is missing");
+    else if (usual && !outside && original != usual)
+        sc_read_fail(r, name,
+                     sc_pool_printf(r->pool,
+                                    "%lld, but %s outside, which decides, is absent, hence %lld "
+                                    "(set it there)",
+                                    (long long)original, key, (long long)usual));
     return original;
 }
 
@@ -111,7 +142,7 @@ static void read_llama3(sc_reader *r, const rope_form *f) {
     sc_rope_config *rope = f->rope;
     rope->low_freq_factor = sc_read_real_there(r, f->json, f->where, "low_freq_factor");
     rope->high_freq_factor = sc_read_real_there(r, f->json, f->where, "high_freq_factor");
-    rope->original_max_position_embeddings = read_original(r, f, true);
+    rope->original_max_position_embeddings = read_original(r, f);
     if (!r->rc && !(rope->high_freq_factor > rope->low_freq_factor))
         sc_read_fail(r, sc_pool_printf(r->pool, "%shigh_freq_factor", f->where),
                      "is not above low_freq_factor");
@@ -127,7 +158,7 @@ static double read_optional(sc_reader *r, const rope_form *f, const char *key, d
 static void read_yarn(sc_reader *r, const rope_form *f) {
     sc_rope_config *rope = f->rope;
     const cJSON *truncate = sc_json_get(f->json, "truncate");
-    rope->original_max_position_embeddings = read_original(r, f, false);
+    rope->original_max_position_embeddings = read_original(r, f);
     rope->beta_fast = read_optional(r, f, "beta_fast", 32);
     rope->beta_slow = read_optional(r, f, "beta_slow", 1);
     rope->mscale = read_optional(r, f, "mscale", 0);
@@ -166,7 +197,7 @@ static void read_longrope(sc_reader *r, const rope_form *f) {
     int64_t longs;
     rope->factor = read_optional(r, f, "factor", 0);
     rope->attention_factor = read_optional(r, f, "attention_factor", 0);
-    rope->original_max_position_embeddings = read_original(r, f, false);
+    rope->original_max_position_embeddings = read_original(r, f);
     rope->short_factor = read_factors(r, f, "short_factor", &rope->factors);
     rope->long_factor = read_factors(r, f, "long_factor", &longs);
     if (!r->rc && longs != rope->factors)
@@ -181,8 +212,12 @@ static void read_scaling(sc_reader *r, const rope_form *f) {
         read_longrope(r, f);
         return;
     }
-    if (strcmp(type, "default"))
+    if (!strcmp(type, "proportional"))
+        f->rope->factor = read_optional(r, f, "factor", 1);
+    else if (strcmp(type, "default"))
         f->rope->factor = sc_read_real_there(r, f->json, f->where, "factor");
+    if (!strcmp(type, "dynamic") && !r->config->max_position_embeddings)
+        sc_read_fail(r, "max_position_embeddings", "is missing, dynamic rope grows from it");
     if (!strcmp(type, "llama3"))
         read_llama3(r, f);
     else if (!strcmp(type, "yarn"))
@@ -191,18 +226,21 @@ static void read_scaling(sc_reader *r, const rope_form *f) {
 
 /* The part of a head that is turned: in the form or beside it. */
 static void read_partial(sc_reader *r, const rope_form *f) {
-    const double usual = r->config->family->rotary_factor;
-    const bool inside = sc_json_get(f->json, "partial_rotary_factor") != NULL;
-    const cJSON *partial = inside ? sc_json_get(f->json, "partial_rotary_factor")
-                                  : sc_read_item(r, "partial_rotary_factor");
-    f->rope->partial_rotary_factor = usual > 0 ? usual : 1;
+    const char *key = "partial_rotary_factor";
+    const cJSON *inside = sc_json_get(f->json, key);
+    const cJSON *beside = f->own ? NULL : sc_read_item(r, key);
+    if (inside && beside)
+        sc_read_same(r, beside->string, beside, sc_pool_printf(r->pool, "%s%s", f->where, key),
+                     inside);
+    const cJSON *partial = inside ? inside : beside;
+    f->rope->partial_rotary_factor = f->partial;
     if (!partial || cJSON_IsNull(partial))
         return;
     const char *where = inside ? f->where : "";
     const double factor = sc_read_real(r, inside ? f->json : r->json, where, partial->string, 1);
     if (!r->rc && factor > 1)
         sc_read_fail(r, sc_pool_printf(r->pool, "%s%s", where, partial->string), "is above 1");
-    if (usual > 0)
+    if (r->config->family->rotary_factor > 0)
         f->rope->partial_rotary_factor = factor;
     else if (factor < 1)
         sc_read_unsupported(r, sc_pool_printf(r->pool, "%s%s", where, partial->string),
@@ -210,41 +248,99 @@ static void read_partial(sc_reader *r, const rope_form *f) {
                                            sc_read_quote(r, partial), r->config->model_type));
 }
 
-/* theta: what stands beside the form; usual: when nothing does. */
-static void read_form(sc_reader *r, const rope_form *f, const cJSON *theta, double usual) {
+static void read_theta(sc_reader *r, const rope_form *f) {
     const cJSON *inside = sc_json_get(f->json, "rope_theta");
-    check_rope_keys(r, f->json, f->where);
+    const cJSON *beside = sc_read_item(r, f->theta_key);
+    const char *key = beside ? beside->string : f->theta_key;
+    sc_read_same(r, key, beside, sc_pool_printf(r->pool, "%srope_theta", f->where), inside);
+    f->rope->rope_theta = inside ? sc_read_real(r, f->json, f->where, "rope_theta", f->theta)
+                                 : sc_read_real(r, r->json, "", key, f->theta);
+}
+
+static void read_form(sc_reader *r, const rope_form *f) {
+    f->rope->where = sc_pool_printf(r->pool, "%s: %s%.*s", r->file, r->prefix,
+                                    (int)strlen(f->where) - 1, f->where);
     sc_read_same(r, sc_pool_printf(r->pool, "%stype", f->where), sc_json_get(f->json, "type"),
                  "rope_type", sc_json_get(f->json, "rope_type"));
     if (!r->rc)
         read_rope_type(r, f);
+    if (!r->rc)
+        check_rope_keys(r, f);
+    if (!r->rc)
+        read_theta(r, f);
     if (r->rc || !f->rope->rope_type)
         return;
-    f->rope->rope_theta =
-        inside ? sc_read_real(r, f->json, f->where, "rope_theta", usual)
-               : sc_read_real(r, r->json, "", theta ? theta->string : "rope_theta", usual);
     read_scaling(r, f);
     read_partial(r, f);
 }
 
-/* rope_parameters of each layer type. */
-static void read_by_type(sc_reader *r, const cJSON *json, double usual, double local) {
+/* Of two forms, the newer is read: it must say all that the older does. */
+static void check_old_form(sc_reader *r, const cJSON *old_form, const cJSON *new_form,
+                           const char *where) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, old_form) {
+        const bool type = !strcmp(item->string, "type") || !strcmp(item->string, "rope_type");
+        const char *key = type ? "rope_type" : item->string;
+        const cJSON *same = sc_json_get(new_form, key);
+        const char *name =
+            sc_pool_printf(r->pool, "rope_scaling.%s", sc_json_printable(item->string));
+        if (!same && type)
+            same = sc_json_get(new_form, key = "type");
+        key = sc_pool_printf(r->pool, "%s%s", where, sc_json_printable(key));
+        sc_read_same(r, name, item, key, same);
+        if (!same && !cJSON_IsNull(item))
+            sc_read_fail(r, name,
+                         sc_pool_printf(r->pool, "%s, but there is no %s (keep one form)",
+                                        sc_read_quote(r, item), key));
+    }
+}
+
+static bool by_type(const sc_family *family) {
+    return family->local_theta > 0 || family->local_plain;
+}
+
+/* rope_parameters of each layer type; json NULL: there are none, rope_scaling is for full layers.
+ */
+static void read_by_type(sc_reader *r, const cJSON *json, const cJSON *old_form, double usual) {
     sc_config *c = r->config;
-    const rope_form forms[] = {
-        { object_or_null(r, json, "rope_parameters.", "full_attention"),
-          "rope_parameters.full_attention.", &c->rope },
-        { object_or_null(r, json, "rope_parameters.", "sliding_attention"),
-          "rope_parameters.sliding_attention.", &c->sliding_rope },
-    };
+    const sc_family *family = c->family;
+    const bool local = family->local_theta > 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, json) {
         if (strcmp(item->string, "full_attention") && strcmp(item->string, "sliding_attention"))
-            sc_read_unsupported(
-                r, sc_pool_printf(r->pool, "rope_parameters.%s", sc_json_printable(item->string)),
-                "is none of full_attention, sliding_attention");
+            sc_read_fail(r,
+                         sc_pool_printf(r->pool, "rope_parameters.%s",
+                                        sc_json_printable(item->string)),
+                         sc_pool_printf(r->pool,
+                                        "is none of full_attention, sliding_attention, for which "
+                                        "%s has a rope each",
+                                        c->model_type));
     }
-    for (int i = 0; i < 2 && !r->rc; i++)
-        read_form(r, &forms[i], NULL, i ? local : usual);
+    rope_form full = { .json = object_or_null(r, json, "rope_parameters.", "full_attention"),
+                       .where = "rope_parameters.full_attention.",
+                       .rope = &c->rope,
+                       .theta_key = "rope_theta",
+                       .theta = usual,
+                       .partial = !json && family->rotary_factor > 0 ? family->rotary_factor : 1,
+                       .rope_type = json ? NULL : family->rope_type,
+                       .own = true };
+    rope_form sliding = { .json = object_or_null(r, json, "rope_parameters.", "sliding_attention"),
+                          .where = "rope_parameters.sliding_attention.",
+                          .rope = &c->sliding_rope,
+                          .theta_key = local ? "rope_local_base_freq" : "rope_theta",
+                          .theta = local ? family->local_theta : usual,
+                          .partial = 1,
+                          .own = true };
+    if (full.json)
+        check_old_form(r, old_form, full.json, full.where);
+    else if (old_form) {
+        full.json = old_form;
+        full.where = "rope_scaling.";
+    }
+    if (!r->rc)
+        read_form(r, &full);
+    if (!r->rc)
+        read_form(r, &sliding);
 }
 
 /* rope_parameters (transformers 5), or rope_theta and rope_scaling (4); in both, they must agree.
@@ -255,39 +351,23 @@ static void read_forms(sc_reader *r) {
     const cJSON *new_form = object_or_null(r, r->json, "", "rope_parameters");
     const cJSON *old_form = object_or_null(r, r->json, "", "rope_scaling");
     const double usual = family->rope_theta > 0 ? family->rope_theta : 10000;
-    const double local = family->local_theta > 0 ? family->local_theta : usual;
-    const cJSON *theta = sc_read_item(r, "rope_theta");
     if (r->rc)
         return;
-    if (sc_json_get(new_form, "full_attention") || sc_json_get(new_form, "sliding_attention")) {
-        read_by_type(r, new_form, usual, local);
+    if (by_type(family)) {
+        read_by_type(r, new_form, old_form, usual);
         return;
     }
-    const cJSON *form = new_form ? new_form : old_form;
-    const char *where = new_form ? "rope_parameters." : "rope_scaling.";
-    sc_read_same(r, "rope_theta", theta, sc_pool_printf(r->pool, "%srope_theta", where),
-                 sc_json_get(form, "rope_theta"));
-    if (new_form && old_form) {
-        const cJSON *item;
-        cJSON_ArrayForEach(item, old_form) {
-            const char *key = strcmp(item->string, "type") ? item->string : "rope_type";
-            sc_read_same(r, sc_pool_printf(r->pool, "rope_scaling.%s", item->string), item,
-                         sc_pool_printf(r->pool, "rope_parameters.%s", key),
-                         sc_json_get(new_form, key));
-        }
-    }
-    read_form(r, &(rope_form){ form, where, &c->rope }, theta, usual);
+    if (new_form && old_form)
+        check_old_form(r, old_form, new_form, "rope_parameters.");
+    const rope_form form = { .json = new_form ? new_form : old_form,
+                             .where = new_form ? "rope_parameters." : "rope_scaling.",
+                             .rope = &c->rope,
+                             .theta_key = "rope_theta",
+                             .theta = usual,
+                             .partial = family->rotary_factor > 0 ? family->rotary_factor : 1 };
+    if (!r->rc)
+        read_form(r, &form);
     c->sliding_rope = c->rope;
-    if (r->rc || !c->rope.rope_type)
-        return;
-    if (family->local_theta > 0 || family->local_plain) {
-        c->sliding_rope = (sc_rope_config){ .rope_type = "default",
-                                            .rope_theta = c->rope.rope_theta,
-                                            .partial_rotary_factor = 1 };
-        if (family->local_theta > 0)
-            c->sliding_rope.rope_theta =
-                sc_read_real(r, r->json, "", "rope_local_base_freq", local);
-    }
 }
 
 /* GGUF's rope_freqs.weight, which its reader turns into a key of ours. */

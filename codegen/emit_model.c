@@ -65,6 +65,9 @@ static void emit_ropes(sc_scope *top, const sc_plan *plan) {
         sc_scope_flag(&s, "long_rows", false);
         sc_scope_flag(&s, "switches", rope->long_freq != NULL);
         sc_scope_number(&s, "long_from", rope->long_from);
+        sc_scope_flag(&s, "grows", rope->growth > 0);
+        sc_scope_flag(&s, "plain", !rope->long_from);
+        sc_scope_real(&s, "growth", rope->growth);
         if (rope->long_freq)
             emit_numbers(&s, "long_rows", rope->long_freq, rope->rotary_dim / 2);
         if (s.rc)

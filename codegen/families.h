@@ -84,6 +84,9 @@ struct sc_family {
     double local_theta;   /* of sliding layers, unless rope_local_base_freq says another; 0: none */
     bool local_plain;     /* rope_scaling is for full layers alone */
     double rotary_factor; /* partial_rotary_factor where it is absent; 0: no such key */
+    const char *rope_type; /* of full layers, where there are no rope_parameters; NULL: "default" */
+    int64_t original_max_position_embeddings; /* phi3: outside, where it decides; rope is default or
+                                               * longrope. 0: neither */
     const sc_key *key;    /* what only this family has; ends with a NULL key */
 };
 

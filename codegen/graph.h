@@ -75,14 +75,19 @@ typedef enum {
     SC_ACTS
 } sc_activation;
 
-/* Rotary embedding. Angle of pair i at position p: p * inv_freq[i]. */
+/*
+ * Rotary embedding. Angle of pair i at position p: p * inv_freq[i].
+ * Where growth is not 0 (dynamic), from p = long_from on inv_freq[i] is multiplied by
+ * (growth * (p + 1) / long_from - (growth - 1))^(-2 i / (rotary_dim - 2)).
+ */
 typedef struct {
     const char *rope_type; /* "default", "linear", "llama3": for print */
     double rope_theta;
     int64_t rotary_dim;     /* 2 * pairs; equals head_dim unless partial */
-    const float *inv_freq;  /* [rotary_dim / 2], scaling applied */
+    const float *inv_freq;  /* [rotary_dim / 2], scaling applied; 0: a pair that does not turn */
     const float *long_freq; /* the same for tokens from long_from on; NULL: no such thing */
     int64_t long_from;
+    float growth;
     float attention_factor; /* multiplies cos and sin */
 } sc_rope;
 

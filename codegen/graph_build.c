@@ -377,6 +377,7 @@ static bool same_numbers(const float *a, const float *b, int64_t count) {
 
 static bool same_rope(const sc_rope *a, const sc_rope *b) {
     return a->rotary_dim == b->rotary_dim && a->long_from == b->long_from &&
+           same_numbers(&a->growth, &b->growth, 1) &&
            same_numbers(&a->attention_factor, &b->attention_factor, 1) &&
            same_numbers(a->inv_freq, b->inv_freq, a->rotary_dim / 2) &&
            same_numbers(a->long_freq, b->long_freq, a->rotary_dim / 2);

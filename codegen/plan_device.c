@@ -148,7 +148,7 @@ static int check_graph(const sc_graph *g, sc_error *err) {
     good &= g->embed_scale >= 1 && g->embed_scale <= 1 && g->logits_scale >= 1 &&
             g->logits_scale <= 1 && g->logits_softcap <= 0;
     for (int i = 0; i < g->ropes; i++)
-        good &= !g->rope[i].long_freq;
+        good &= !g->rope[i].long_from;
     for (int i = 0; i < g->layers && good; i++) {
         const sc_op_list *list = &g->layer[i];
         good = list->ops == 7 && list->op[0].kind == SC_OP_ROW &&

@@ -62,6 +62,16 @@ static const float rope{{id}}_long_freq[ROPE{{id}}_PAIRS] = {
 {{/long_rows}}
 };
 {{/switches}}
+{{#grows}}
+/* Tokens from position ROPE{{id}}_LONG on turn slower, each by its own position. */
+enum { ROPE{{id}}_LONG = {{long_from}} };
+
+/* What the base of such a token's angles has grown by, raised to 1 - 2 / (2 ROPE{{id}}_PAIRS). */
+static double rope{{id}}_growth(int64_t pos) {
+    const double factor = {{growth}};
+    return pos < ROPE{{id}}_LONG ? 1 : factor * (double)(pos + 1) / ROPE{{id}}_LONG - (factor - 1);
+}
+{{/grows}}
 {{/ropes}}
 
 /* What one thread needs for itself: an attention task, a panel. */
@@ -294,10 +304,17 @@ static void embed(const step *s, int thread) {
             x[i] = weight_float(from[i]){{#embed_scaled}} * {{embed_scale}}{{/embed_scaled}};
 {{/tied}}
 {{#ropes}}
+{{#grows}}
+        const double growth{{id}} = rope{{id}}_growth(pos);
+{{/grows}}
         for (int64_t i = 0; i < ROPE{{id}}_PAIRS; i++) {
-{{^switches}}
+{{#plain}}
             const float angle = (float)pos * rope{{id}}_inv_freq[i];
-{{/switches}}
+{{/plain}}
+{{#grows}}
+            const double slower = pow(growth{{id}}, -(double)i / (ROPE{{id}}_PAIRS - 1));
+            const float angle = (float)pos * (float)(rope{{id}}_inv_freq[i] * slower);
+{{/grows}}
 {{#switches}}
             const float angle =
                 (float)pos * (pos < ROPE{{id}}_LONG ? rope{{id}}_inv_freq : rope{{id}}_long_freq)[i];

@@ -57,4 +57,5 @@ const sc_family sc_family_phi3 = {
     .eos_token_id = 32000,
     .eps = 1e-5,
     .rotary_factor = 1,
+    .original_max_position_embeddings = 4096,
 };
