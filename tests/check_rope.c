@@ -4,20 +4,16 @@
 
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
-
-#include "../codegen/file.h"
 
 static sc_pool *pool;
 static cJSON *json;
 static const cJSON *cases;
 
+/* Before the tests run, to count the cases, too: no assertion. */
 static void begin(void) {
-    sc_bytes bytes;
     pool = sc_pool_create();
-    ck_assert_int_eq(sc_file_read(&bytes, "tests/reference/rope/rope.json", NULL), SC_OK);
-    ck_assert_int_eq(sc_json_parse(&json, "rope.json", bytes.data, bytes.size, NULL), SC_OK);
-    sc_bytes_free(&bytes);
+    json = NULL;
+    sc_json_read(&json, "tests/reference/rope/rope.json", 1 << 20, NULL);
     cases = sc_json_get(json, "cases");
 }
 
@@ -57,6 +53,7 @@ static void check_frequencies(const char *name, const sc_rope *rope, int64_t pos
 
 START_TEST(frequencies_are_the_references) {
     const cJSON *one = cJSON_GetArrayItem(cases, _i);
+    ck_assert_msg(one != NULL, "tests/reference/rope/rope.json cannot be read");
     const char *name = sc_json_get(one, "name")->valuestring;
     const int64_t head_dim = (int64_t)sc_json_get(one, "head_dim")->valuedouble;
     sc_config *config;
@@ -86,7 +83,7 @@ END_TEST
 
 START_TEST(latent_scores_take_what_cos_and_sin_leave_out) {
     sc_rope_config rope = { .rope_type = "yarn", .factor = 40 };
-    ck_assert_double_eq_tol(sc_rope_score_scale(&rope), 1, 0);
+    ck_assert_double_eq(sc_rope_score_scale(&rope), 1);
     rope.mscale_all_dim = 1;
     ck_assert_double_eq_tol(sc_rope_score_scale(&rope), 1.8738542070926265, 1e-12);
 }
@@ -97,7 +94,7 @@ Suite *rope_suite(void) {
     Suite *suite = suite_create("rope");
     TCase *t = tcase_create("rope");
     begin();
-    const int count = cJSON_GetArraySize(cases);
+    const int count = cases ? cJSON_GetArraySize(cases) : 1;
     end();
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, frequencies_are_the_references, 0, count);
