@@ -131,7 +131,7 @@ static int write_image(sc_packer *p, unsigned char **image, size_t *bytes) {
     return 0;
 }
 
-/* The added tokens that are sought in normalised text are normalised themselves. */
+/* Added tokens that are sought in normalised text are normalised, and decode to that. */
 static int normalize_keys(sc_packer *p, const sc_tokenizer *t) {
     sc_pack_keys *keys = &p->keys[SC_TRIE_NORMALIZED];
     size_t left = 0;
@@ -145,7 +145,7 @@ static int normalize_keys(sc_packer *p, const sc_tokenizer *t) {
         if (rc != 0)
             return rc;
         p->normalized_count++;
-        key.text = *made;
+        key.text = p->content[key.id] = *made;
         if (key.bytes > 0)
             keys->key[left++] = key;
     }
@@ -153,24 +153,35 @@ static int normalize_keys(sc_packer *p, const sc_tokenizer *t) {
     return 0;
 }
 
-/* Writes the image; opens it, so that what the runtime refuses is refused here already. */
-static int make_image(sc_packer *p, unsigned char **image, size_t *bytes) {
-    const bool normalizes = p->keys[SC_TRIE_NORMALIZED].count > 0 && p->header.normalizers > 0;
+/* An image without them is what normalises them. */
+static int normalize_added(sc_packer *p) {
+    unsigned char *image = NULL;
+    size_t bytes = 0;
     sc_tokenizer *t = NULL;
-    int rc = normalizes ? 0 : sc_pack_trie(p, SC_TRIE_NORMALIZED);
+    int rc = write_image(p, &image, &bytes);
+    if (rc == 0)
+        rc = sc_tokenizer_open_image(&t, image, bytes, p->file, p->err);
+    if (rc == 0)
+        rc = normalize_keys(p, t);
+    sc_tokenizer_close(t);
+    free(image);
+    return rc;
+}
+
+/* Opens what it wrote, so that what the runtime refuses is refused here already. */
+static int make_image(sc_packer *p, unsigned char **image, size_t *bytes) {
+    sc_tokenizer *t = NULL;
+    int rc = 0;
+    if (p->keys[SC_TRIE_NORMALIZED].count > 0 && p->header.normalizers > 0)
+        rc = normalize_added(p);
+    if (rc == 0)
+        rc = sc_pack_decoded(p);
+    if (rc == 0)
+        rc = sc_pack_trie(p, SC_TRIE_NORMALIZED);
     if (rc == 0)
         rc = write_image(p, image, bytes);
     if (rc == 0)
         rc = sc_tokenizer_open_image(&t, *image, *bytes, p->file, p->err);
-    if (rc == 0 && normalizes) {
-        rc = normalize_keys(p, t);
-        sc_tokenizer_close(t);
-        free(*image);
-        *image = NULL;
-        if (rc == 0)
-            rc = sc_pack_trie(p, SC_TRIE_NORMALIZED);
-        return rc == 0 ? write_image(p, image, bytes) : rc;
-    }
     sc_tokenizer_close(t);
     return rc;
 }
@@ -185,8 +196,6 @@ static int read_all(sc_packer *p, const cJSON *tokenizer) {
         rc = sc_pack_model(p, tokenizer);
     if (rc == 0)
         rc = sc_pack_post_processor(p, sc_json_get(tokenizer, "post_processor"));
-    if (rc == 0)
-        rc = sc_pack_decoded(p);
     return rc == 0 ? sc_pack_trie(p, SC_TRIE_ADDED) : rc;
 }
 

@@ -28,6 +28,26 @@ static int refuse(const reader *r, const char *what) {
     return sc_pack_unsupported(r->p, key, r->whole, "only what PCRE2 and Oniguruma read alike");
 }
 
+/* \p{Han} at p: the script alone, where PCRE2 means what scripts share with it too. */
+static int translate_property(reader *r) {
+    const char *name = r->at + 2, *end = strchr(name, '}');
+    if (!end)
+        return refuse(r, ": no }");
+    const bool negated = *name == '^';
+    name += negated;
+    const size_t length = (size_t)(end - name);
+    const char begin[] = { '\\', *r->at, '{', '\0' };
+    int rc = add(r, begin);
+    if (rc == 0 && negated)
+        rc = add(r, "^");
+    if (rc == 0 && length > 2) /* a category has one letter or two */
+        rc = add(r, "sc:");
+    if (rc == 0)
+        rc = add_n(r, name, length + 1);
+    r->at = end + 1;
+    return rc;
+}
+
 /* An escape, at behind the backslash. Inside of a class a negated one stays PCRE2's own. */
 static int translate_escape(reader *r, bool inside) {
     static const struct {
@@ -58,8 +78,10 @@ static int translate_escape(reader *r, bool inside) {
     }
     if (strchr("HKGQEkgXRON", letter))
         return refuse(r, ": an escape");
+    if ((letter == 'p' || letter == 'P') && r->at[1] == '{')
+        return translate_property(r);
     const char *end = r->at + 1;
-    if (strchr("pPx", letter) && *end == '{') {
+    if (letter == 'x' && *end == '{') {
         end = strchr(end, '}');
         if (!end)
             return refuse(r, ": no }");

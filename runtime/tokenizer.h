@@ -45,7 +45,7 @@ void sc_tokenizer_close(sc_tokenizer *t);
 int sc_tokenizer_encode(const sc_tokenizer *t, const char *text, size_t bytes, bool add_special,
                         int32_t **ids, int *count, sc_error *err);
 
-/* text as the normaliser leaves it, malloc'd; what packing an added token asks. Errors as above. */
+/* text as the normaliser leaves it, malloc'd, with a NUL behind; for packing. Errors as above. */
 int sc_tokenizer_normalize(const sc_tokenizer *t, const char *text, size_t bytes, char **out,
                            size_t *out_bytes, sc_error *err);
 

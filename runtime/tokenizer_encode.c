@@ -198,6 +198,7 @@ int sc_tokenizer_normalize(const sc_tokenizer *t, const char *text, size_t bytes
     if (rc == 0) {
         if (n > 0)
             memcpy(copy, made, n);
+        copy[n] = '\0';
         *out = copy;
         *out_bytes = n;
     }
