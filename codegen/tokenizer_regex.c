@@ -1,7 +1,7 @@
 /*
  * tokenizer_regex.c - Oniguruma's patterns as PCRE2's: see tokenizer_build.h.
  *
- * Rewritten are \s, \w, \h and their opposites, which take other characters in PCRE2, \uXXXX, a
+ * Rewritten are \s, \w, \b and their opposites, \h, which take other characters in PCRE2, \uXXXX, a
  * class within a class, which is united with it, and an intersection, which becomes a lookahead.
  * What would mean something else and is not rewritten is refused.
  */
@@ -54,9 +54,15 @@ static int translate_escape(reader *r, bool inside) {
         char letter;
         const char *inside, *outside;
     } table[] = {
-        { 's', SC_SPACES, "[" SC_SPACES "]" }, { 'w', SC_WORDS, "[" SC_WORDS "]" },
-        { 'h', "0-9A-Fa-f", "[0-9A-Fa-f]" },   { 'S', "\\S", "[^" SC_SPACES "]" },
+        { 's', SC_SPACES, "[" SC_SPACES "]" },
+        { 'w', SC_WORDS, "[" SC_WORDS "]" },
+        { 'h', "0-9A-Fa-f", "[0-9A-Fa-f]" },
+        { 'S', "\\S", "[^" SC_SPACES "]" },
         { 'W', "\\W", "[^" SC_WORDS "]" },
+        { 'b', "\\x{8}",
+          "(?:(?<=[" SC_WORDS "])(?![" SC_WORDS "])|(?<![" SC_WORDS "])(?=[" SC_WORDS "]))" },
+        { 'B', "B",
+          "(?:(?<=[" SC_WORDS "])(?=[" SC_WORDS "])|(?<![" SC_WORDS "])(?![" SC_WORDS "]))" },
     };
     const char letter = *r->at;
     if (letter == '\0')

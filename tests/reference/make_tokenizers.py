@@ -5,11 +5,12 @@ usage: make_tokenizers.py                      writes tests/reference/tokenizers
        make_tokenizers.py PROGRAM N [SEED]     compares PROGRAM (build/release/tokenize) on N lines
        make_tokenizers.py PROGRAM N SEED NAME  the same for one kind, with the first differences
 
-Three models are trained on the text below: bytes (BPE of GPT-2's letters, trained without a split,
+Three models, which tokenizers/models.json holds, are trained on the text below if it is missing: bytes (BPE of GPT-2's letters, trained without a split,
 so that every split shows), spm (BPE with byte fallback) and unigram. A kind is one of them with the
 normalizer, pre_tokenizer, decoder, post_processor and added tokens of a published tokenizer.json,
 or with options that none of these has.
 """
+import base64
 import json
 import os
 import random
@@ -132,6 +133,32 @@ def cased_by_regex(*patterns):
     return pre(*[split(p) for p in patterns], byte_level(regex=False))
 
 
+def charsmap(table):
+    """A compiled map of SentencePiece's form: a double array of the keys, then the strings."""
+    strings, trie = b"", {}
+    for key, value in sorted(table.items()):
+        node = trie
+        for c in key.encode():
+            node = node.setdefault(c, {})
+        node[0] = len(strings)
+        strings += value.encode() + b"\0"
+    units, taken = {0: 0}, {0}
+    nodes = [(0, trie)]
+    while nodes:
+        at, node = nodes.pop()
+        base = next(b for b in range(1, 1 << 20) if not any(b ^ c in taken for c in node))
+        taken.update(base ^ c for c in node)
+        units[at] |= (at ^ base) << 10 | (0 in node) << 8
+        for c, below in node.items():
+            units[base ^ c] = c if c else 1 << 31 | below
+            if c:
+                nodes.append((base ^ c, below))
+    count = max(units) | 255
+    array = b"".join(units.get(i, 0).to_bytes(4, "little") for i in range(count + 1))
+    return base64.b64encode(len(array).to_bytes(4, "little") + array + strings).decode()
+
+
+MAP = {"ﬁ": "fi", "①": "1", "Å": "Å", "e\u0301": "é", "\u200b": "", "\t": " ", "\n": " ", "\r\n": " ", "\u00a0": " ", "Ａ": "A", "…": "..."}
 NFC = {"type": "NFC"}
 BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
@@ -203,6 +230,7 @@ def kinds():
     kind("unigram", "unigram", None, metaspace(), {**metaspace()}, template([], ["</s>"]))
     kind("unigram_bytes", "unigram", norm({"type": "NFKC"}, replace(" {2,}", " ", True)), metaspace("first", False), dec(*SPACES_BACK, STRIP),
          options={"byte_fallback": True})
+    kind("precompiled", "unigram", {"type": "Precompiled", "precompiled_charsmap": charsmap(MAP)}, metaspace(), {**metaspace()})
     kind("unigram_whole", "unigram", replace(" ", "▁"), None, dec(replace("▁", " "), {"type": "Fuse"}))
     return out
 
@@ -258,9 +286,8 @@ def expected(tok, texts):
     return out
 
 
-def write(trained):
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers")
-    texts = [t for t in lines(52, 7) if b"\0" not in t]
+def write(trained, folder):
+    texts = [t for t in lines(34, 7) if b"\0" not in t]
 
     def put(name, what):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
@@ -318,8 +345,13 @@ def compare(trained, program, count, seed, only):
 
 
 if __name__ == "__main__":
-    made = train()
+    where = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers")
+    if os.path.exists(os.path.join(where, "models.json")):  # training twice gives two models
+        with open(os.path.join(where, "models.json"), encoding="utf-8") as models_json:
+            made = json.load(models_json)
+    else:
+        made = train()
     if len(sys.argv) == 1:
-        write(made)
+        write(made, where)
     else:
         sys.exit(compare(made, sys.argv[1], int(sys.argv[2]), int((sys.argv + ["1"])[3]), (sys.argv + [""] * 5)[4]))
