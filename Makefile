@@ -34,7 +34,7 @@ PACKAGES := gcc g++ make pkg-config libcjson-dev libssl-dev libpcre2-dev libutf8
 PC_MODULES := libcjson libcrypto libpcre2-8 libutf8proc
 
 .DELETE_ON_ERROR:
-.PHONY: all help setup setup-test test check-asan check-tsan cuda-report fuzz bench lint clean install \
+.PHONY: all help setup setup-test test test-vocab check-asan check-tsan cuda-report fuzz bench lint clean install \
         demo FORCE
 .DEFAULT_GOAL := all
 
@@ -164,6 +164,17 @@ fuzz: $(FUZZERS) ## feed the readers for SECONDS=60 (clang with libFuzzer)
 build/release/cuda-report: build/release/tests/cuda/report.o build/release/tests/support/ptxas.o \
     $(LIB_O_release)
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+# What llama.cpp ships with its source: vocabularies, texts, and the ids of these.
+build/release/tokenize: build/release/tests/programs/tokenize.o $(LIB_O_release)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+build/release/tests/programs/%.o: tests/programs/%.c build/release/flags | setup
+	@mkdir -p $(@D)
+	$(CC) $(SC_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+test-vocab: build/release/tokenize ## GGUF vocabularies of llama.cpp's source package (fetched) against its ids
+	tests/reference/check_vocabularies.py build/release/tokenize build/vocabularies
 
 REPORT := tests/reference/tiny/* tests/reference/configs/llama-3.1-8b
 

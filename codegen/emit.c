@@ -38,7 +38,7 @@ int sc_emit_layout(char hex[65], sc_pool *pool, const sc_plan *plan, sc_error *e
                  p->layer, w->field, (long long)w->in, (long long)p->panels,
                  (unsigned long long)p->offset, (unsigned long long)p->bytes);
         rc = sc_sha256_update(sum, line, strlen(line), err);
-        for (int k = 0; k < w->parts && !rc; k++) {
+        for (int k = 0; k < w->blocks * w->parts && !rc; k++) {
             const sc_part *part = &w->part[k];
             snprintf(line, sizeof line, "part %.300s %lld %lld %lld %lld %d %g\n",
                      part->tensor ? part->tensor : "-", (long long)part->rows,
@@ -90,6 +90,10 @@ static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *conf
     sc_scope_number(s, "step_kv", plan->step_kv);
     sc_scope_number(s, "k_chunk", 192);
     sc_scope_flag(s, "pairs", plan->pairs);
+    sc_scope_flag(s, "has_experts", plan->top_k > 0);
+    sc_scope_number(s, "most_experts", plan->experts);
+    sc_scope_number(s, "most_chosen", plan->top_k);
+    sc_scope_number(s, "expert_stride", plan->expert_stride);
     sc_scope_text(s, "operand_store", plan->pairs ? "vec_store_bf16" : "vec_store");
     sc_scope_text(s, "operand_ctype", plan->pairs ? "unsigned short" : "float");
     sc_scope_number(s, "hidden_depth", plan->pairs ? (g->hidden + 1) / 2 * 2 : g->hidden);

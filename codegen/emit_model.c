@@ -121,7 +121,7 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
                                     : field);
         sc_scope_number(&s, "offset", (int64_t)p->offset);
         const char *names = "", *last = "";
-        for (int k = 0; k < p->weight->parts && names; k++) {
+        for (int k = 0; k < p->weight->blocks * p->weight->parts && names; k++) {
             const char *name = p->weight->part[k].tensor;
             if (name && strcmp(name, last))
                 names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ",\n     * " : "",

@@ -6,7 +6,8 @@
 #include "template.h"
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
-    static const char *const lists[] = { "first_ops", "last_ops", "linears", "attentions" };
+    static const char *const lists[] = { "first_ops", "last_ops", "linears", "attentions",
+                                         "mixtures" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
     set->fresh =
@@ -55,6 +56,7 @@ static const struct {
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
     [SC_ROW_SCALE] = { "scale", "af0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
+    [SC_ROW_ROUTE] = { "route", "a012o" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
 };
 
@@ -387,6 +389,34 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
         set->top->rc = s.rc ? s.rc : body.rc;
 }
 
+/* ---- experts ---- */
+
+static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, const char *layers) {
+    const sc_plan *plan = set->plan;
+    const int64_t lanes = plan->panel / 2, panel = plan->panel;
+    const bool pairs = plan->pairs;
+    sc_scope s = sc_scope_item(set->top, "mixtures");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "experts", e->experts);
+    sc_scope_number(&s, "top_k", e->top_k);
+    sc_scope_text(&s, "act", act_name(e->act));
+    sc_scope_text(&s, "x", operand_field(set, e->x));
+    sc_scope_text(&s, "x_stride", stride_of(set, e->x));
+    sc_scope_text(&s, "route", value_of(set, e->route)->name);
+    sc_scope_text(&s, "route_stride", stride_of(set, e->route));
+    sc_scope_text(&s, "out", value_of(set, e->out)->name);
+    sc_scope_text(&s, "out_stride", stride_of(set, e->out));
+    sc_scope_number(&s, "up_panels", (e->ffn + lanes - 1) / lanes);
+    sc_scope_number(&s, "up_depth", pairs ? (e->hidden + 1) / 2 * 2 : e->hidden);
+    sc_scope_number(&s, "down_panels", (e->hidden + panel - 1) / panel);
+    sc_scope_number(&s, "down_depth", pairs ? (e->ffn + 1) / 2 * 2 : e->ffn);
+    sc_scope body = sc_scope_item(item, "experts");
+    sc_scope_number(&body, "mixture_id", set->kind);
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
 /* ---- lists ---- */
 
 /* Before a linear reads what a linear, or the embedding, has left as floats. */
@@ -396,6 +426,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
     sc_scope item = sc_scope_item(scope, name);
     sc_scope_flag(&item, "linear", false);
     sc_scope_flag(&item, "attention", false);
+    sc_scope_flag(&item, "experts", false);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
     if (item.rc || rows.rc)
@@ -404,7 +435,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows", "linear", "attention" };
+    static const char *const names[] = { "rows", "linear", "attention", "experts" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     memset(set->fresh, 0, (size_t)g->values * sizeof *set->fresh);
@@ -412,8 +443,10 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
         const sc_op *op = &list->op[i];
         if (op->kind == SC_OP_LINEAR)
             refresh(set, scope, name, op->linear.x);
+        else if (op->kind == SC_OP_EXPERTS)
+            refresh(set, scope, name, op->experts.x);
         sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < 3; n++)
+        for (int n = 0; n < 4; n++)
             if (n != (int)op->kind)
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW) {
@@ -423,8 +456,12 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             if (op->kind == SC_OP_LINEAR) {
                 emit_linear(set, &item, op, norm);
                 set->fresh[op->linear.y.value] = false;
-            } else
+            } else if (op->kind == SC_OP_ATTENTION)
                 emit_attention(set, &item, &op->attention, layer, layers);
+            else {
+                emit_experts(set, &item, &op->experts, layers);
+                set->fresh[op->experts.out.value] = false;
+            }
             norm = NULL;
             i++;
         }

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "tokenizer_pre.h"
 
 enum {
     BUFFER_BYTES = 64 * 1024,
@@ -831,32 +832,99 @@ static int put_added(const reader *r, cJSON *added, uint64_t id, const char *con
     return SC_OK;
 }
 
-/* Control and user-defined tokens are added tokens only: no merge may make them from text. */
-static int put_tokens(reader *r, cJSON *vocab, cJSON *added) {
+/* One int32 or float32 per token, with one of the tokens' ids as its place. */
+static int one_per_token(const reader *r, const pair *p, uint64_t count, bool floats) {
+    if (p->type == ARRAY && p->count == count &&
+        (floats ? p->inner == F32 : p->inner == I32 || p->inner == U32))
+        return SC_OK;
+    return bad(r, p->key,
+               floats ? "is no array of one float32 per token"
+                      : "is no array of one int32 per token");
+}
+
+/* The next float32 of an array of them. */
+static int take_score(reader *r, double *score) {
+    uint64_t bits = 0;
+    const int status = take_integer(r, &bits, 4);
+    const uint32_t low = (uint32_t)bits;
+    float value;
+    memcpy(&value, &low, sizeof value);
+    *score = (double)value;
+    return status;
+}
+
+typedef struct {
+    const char **token;
+    uint64_t *type; /* all 1 where the file does not say */
+    double *score;  /* NULL: none wanted */
+    uint64_t count;
+} vocabulary;
+
+static int take_vocabulary(reader *r, vocabulary *v, bool scored) {
     const pair *tokens = find(r, "tokenizer.ggml.tokens");
     const pair *types = find(r, "tokenizer.ggml.token_type");
-    const char **token;
-    int status = strings_of(r, tokens, "tokenizer.ggml.tokens", &token);
-    if (!status)
-        status = refuse_twins(r, token, tokens->count);
-    if (!status && types &&
-        (types->type != ARRAY || (types->inner != I32 && types->inner != U32) ||
-         types->count != tokens->count))
-        status = bad(r, types->key, "is no array of one int32 per token");
+    const pair *scores = find(r, "tokenizer.ggml.scores");
+    int status = strings_of(r, tokens, "tokenizer.ggml.tokens", &v->token);
+    if (!status && !scored)
+        status = refuse_twins(r, v->token, tokens->count);
+    if (!status && types)
+        status = one_per_token(r, types, tokens->count, false);
+    if (!status && scored)
+        status = scores ? one_per_token(r, scores, tokens->count, true)
+                        : bad(r, "tokenizer.ggml.scores", "is missing");
     if (status)
         return status;
+    v->count = tokens->count;
+    v->type = sc_pool_alloc(r->pool, v->count, sizeof *v->type);
+    v->score = scored ? sc_pool_alloc(r->pool, v->count, sizeof *v->score) : NULL;
+    if (!v->type || (scored && !v->score))
+        return no_memory(r);
     if (types)
         r->position = types->position;
-    for (uint64_t i = 0; i < tokens->count && !status; i++) {
-        uint64_t type = 1;
+    for (uint64_t i = 0; i < v->count && !status; i++) {
+        v->type[i] = 1;
         if (types)
-            status = take_integer(r, &type, 4);
-        if (status || type == TOKEN_UNUSED)
-            continue;
-        if (type == TOKEN_CONTROL || type == TOKEN_USER)
-            status = put_added(r, added, i, token[i], type == TOKEN_CONTROL);
-        else
-            status = put(r, vocab, token[i], (double)i);
+            status = take_integer(r, &v->type[i], 4);
+    }
+    if (scored)
+        r->position = scores->position;
+    for (uint64_t i = 0; scored && i < v->count && !status; i++)
+        status = take_score(r, &v->score[i]);
+    return status;
+}
+
+/* ["token", score], or null for a place that the model itself does not use. */
+static int put_scored(const reader *r, cJSON *vocab, const char *token, double score) {
+    cJSON *item = token ? cJSON_CreateArray() : cJSON_CreateNull();
+    cJSON *name = token ? cJSON_CreateString(token) : NULL;
+    cJSON *number = token ? cJSON_CreateNumber(score) : NULL;
+    if (!item || (token && (!name || !number))) {
+        cJSON_Delete(item);
+        cJSON_Delete(name);
+        cJSON_Delete(number);
+        return no_memory(r);
+    }
+    if (token) {
+        cJSON_AddItemToArray(item, name);
+        cJSON_AddItemToArray(item, number);
+    }
+    cJSON_AddItemToArray(vocab, item);
+    return SC_OK;
+}
+
+/* Control and user-defined tokens are added tokens only: no merge may make them from text. */
+static int put_tokens(reader *r, cJSON *vocab, cJSON *added, bool scored) {
+    vocabulary v;
+    int status = take_vocabulary(r, &v, scored);
+    for (uint64_t i = 0; !status && i < v.count; i++) {
+        const bool apart = v.type[i] == TOKEN_CONTROL || v.type[i] == TOKEN_USER;
+        const bool model = !apart && v.type[i] != TOKEN_UNUSED;
+        if (apart)
+            status = put_added(r, added, i, v.token[i], v.type[i] == TOKEN_CONTROL);
+        if (!status && scored)
+            status = put_scored(r, vocab, model ? v.token[i] : NULL, v.score[i]);
+        else if (!status && model)
+            status = put(r, vocab, v.token[i], (double)i);
     }
     return status;
 }
@@ -876,71 +944,144 @@ static int put_merges(reader *r, cJSON *merges) {
     return SC_OK;
 }
 
-/* Pre-tokenizers with which a piece that is a token itself is taken without merging. */
-static bool ignores_merges(const char *pre) {
-    static const char *const names[] = { "llama-bpe", "llama3", "llama-v3", "falcon3", "tekken" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], pre) == 0)
-            return true;
-    return false;
+/* text, JSON of our own, as top's member key. */
+static int put_part(const reader *r, cJSON *top, const char *key, const char *text) {
+    cJSON *part = cJSON_Parse(text);
+    if (part && cJSON_AddItemToObject(top, key, part))
+        return SC_OK;
+    cJSON_Delete(part);
+    return no_memory(r);
 }
 
-/* Begins every text with BOS where the file says so; Llama 3's files may leave it unsaid. */
-static int put_bos(const reader *r, cJSON *top, const char *pre) {
-    const pair *says = find(r, "tokenizer.ggml.add_bos_token");
-    const bool wanted = says ? says->type == BOOL && says->integer : ignores_merges(pre);
-    int64_t bos;
-    const int status = token_id(r, "tokenizer.ggml.bos_token_id", &bos);
-    if (status || !wanted || bos < 0)
+/* Puts {"SpecialToken": {"id": name}} into single, and name's id into tokens. */
+static bool put_special(cJSON *single, cJSON *tokens, const char *name, int64_t id) {
+    cJSON *item = cJSON_CreateObject();
+    if (!item || !cJSON_AddItemToArray(single, item)) {
+        cJSON_Delete(item);
+        return false;
+    }
+    cJSON *special = cJSON_AddObjectToObject(item, "SpecialToken");
+    cJSON *token = cJSON_AddObjectToObject(tokens, name);
+    cJSON *ids = token ? cJSON_AddArrayToObject(token, "ids") : NULL;
+    cJSON *number = ids ? cJSON_CreateNumber((double)id) : NULL;
+    if (!number)
+        return false;
+    cJSON_AddItemToArray(ids, number);
+    return special && cJSON_AddStringToObject(special, "id", name);
+}
+
+/* The id that goes at one end of every text, or -1. */
+static int end_id(const reader *r, const char *says_key, const char *id_key, bool otherwise,
+                  int64_t *id) {
+    const pair *says = find(r, says_key);
+    const bool wanted = says ? says->type == BOOL && says->integer : otherwise;
+    const int status = token_id(r, id_key, id);
+    if (!status && !wanted)
+        *id = -1;
+    return status;
+}
+
+/* BOS in front and EOS behind, where the file says so; add_bos holds where it does not. */
+static int put_ends(const reader *r, cJSON *top, bool add_bos) {
+    int64_t bos, eos;
+    int status =
+        end_id(r, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", add_bos, &bos);
+    if (!status)
+        status =
+            end_id(r, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false, &eos);
+    if (status || (bos < 0 && eos < 0))
         return status;
     cJSON *post = cJSON_AddObjectToObject(top, "post_processor");
     cJSON *single = post ? cJSON_AddArrayToObject(post, "single") : NULL;
     cJSON *tokens = post ? cJSON_AddObjectToObject(post, "special_tokens") : NULL;
-    cJSON *token = tokens ? cJSON_AddObjectToObject(tokens, "bos") : NULL;
-    cJSON *first = cJSON_CreateObject(), *second = cJSON_CreateObject();
-    if (single && first)
-        cJSON_AddItemToArray(single, first);
-    if (single && second)
-        cJSON_AddItemToArray(single, second);
-    cJSON *special = single && first ? cJSON_AddObjectToObject(first, "SpecialToken") : NULL;
-    cJSON *sequence = single && second ? cJSON_AddObjectToObject(second, "Sequence") : NULL;
-    cJSON *ids = token ? cJSON_AddArrayToObject(token, "ids") : NULL;
-    cJSON *id = ids ? cJSON_CreateNumber((double)bos) : NULL;
-    if (!id || !special || !sequence ||
-        !cJSON_AddStringToObject(post, "type", "TemplateProcessing") ||
-        !cJSON_AddStringToObject(special, "id", "bos") ||
-        !cJSON_AddStringToObject(sequence, "id", "A")) {
-        cJSON_Delete(id);
+    if (!single || !tokens || !cJSON_AddStringToObject(post, "type", "TemplateProcessing") ||
+        (bos >= 0 && !put_special(single, tokens, "bos", bos)))
+        return no_memory(r);
+    cJSON *text = cJSON_Parse("{\"Sequence\":{\"id\":\"A\"}}");
+    if (!text || !cJSON_AddItemToArray(single, text)) {
+        cJSON_Delete(text);
         return no_memory(r);
     }
-    cJSON_AddItemToArray(ids, id);
-    return SC_OK;
+    return eos < 0 || put_special(single, tokens, "eos", eos) ? SC_OK : no_memory(r);
+}
+
+#define SPACE "\xE2\x96\x81"
+#define NORMALIZER "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE "\"}"
+#define DECODER                                                                                    \
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" SPACE "\"},\"content\":\" \"},"             \
+    "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}"
+
+/* Spaces are U+2581 in tokens, one more in front of a text with prefix, and bytes have tokens. */
+static int put_spaces(const reader *r, cJSON *top, bool prefix) {
+    const int status =
+        put_part(r, top, "normalizer",
+                 prefix ? "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\","
+                          "\"prepend\":\"" SPACE "\"}," NORMALIZER "]}"
+                        : NORMALIZER);
+    if (status)
+        return status;
+    return put_part(r, top, "decoder",
+                    prefix ? "{\"type\":\"Sequence\",\"decoders\":[" DECODER ",{\"type\":\"Strip\","
+                             "\"content\":\" \",\"start\":1,\"stop\":0}]}"
+                           : "{\"type\":\"Sequence\",\"decoders\":[" DECODER "]}");
+}
+
+/* SentencePiece's BPE: what has the best score is merged first. */
+static int put_spm(reader *r, cJSON *top, cJSON *model, cJSON *added) {
+    const pair *prefix = find(r, "tokenizer.ggml.add_space_prefix");
+    int64_t unk;
+    cJSON *vocab = cJSON_AddArrayToObject(model, "vocab");
+    if (!vocab || !cJSON_AddStringToObject(model, "type", "slipcast_spm"))
+        return no_memory(r);
+    int status = put_tokens(r, vocab, added, true);
+    if (!status)
+        status = token_id(r, "tokenizer.ggml.unknown_token_id", &unk);
+    if (!status && unk >= 0)
+        status = put(r, model, "unk_id", (double)unk);
+    if (!status)
+        status = put_spaces(r, top, !prefix || prefix->type != BOOL || prefix->integer);
+    return status ? status : put_ends(r, top, true);
+}
+
+static int put_bpe(reader *r, cJSON *top, cJSON *model, cJSON *added, const char *name) {
+    static const sc_pre unknown = { .name = "" }; /* named by whoever packs the tokenizer */
+    const sc_pre *pre = sc_pre_find(name) ? sc_pre_find(name) : &unknown;
+    cJSON *splitter = cJSON_AddObjectToObject(top, "pre_tokenizer");
+    cJSON *vocab = cJSON_AddObjectToObject(model, "vocab");
+    cJSON *merges = cJSON_AddArrayToObject(model, "merges");
+    if (!splitter || !vocab || !merges ||
+        !cJSON_AddStringToObject(splitter, "type", "slipcast_pre") ||
+        !cJSON_AddStringToObject(splitter, "name", name) ||
+        !cJSON_AddStringToObject(model, "type", "BPE") ||
+        !cJSON_AddBoolToObject(model, "byte_fallback", pre->plain) ||
+        !cJSON_AddBoolToObject(model, "ignore_merges", pre->ignore_merges))
+        return no_memory(r);
+    int status = put_tokens(r, vocab, added, false);
+    if (!status)
+        status = put_merges(r, merges);
+    if (!status && pre->nfc)
+        status = put_part(r, top, "normalizer", "{\"type\":\"NFC\"}");
+    if (!status)
+        status = pre->plain ? put_spaces(r, top, false)
+                            : put_part(r, top, "decoder", "{\"type\":\"ByteLevel\"}");
+    return status ? status : put_ends(r, top, pre->add_bos);
 }
 
 static int make_tokenizer(reader *r) {
     const char *model = text_of(find(r, "tokenizer.ggml.model"));
     const char *pre = text_of(find(r, "tokenizer.ggml.pre"));
-    if (!model || strcmp(model, "gpt2") != 0)
+    const bool spm = model && strcmp(model, "llama") == 0;
+    const bool gemma4 = model && strcmp(model, "gemma4") == 0;
+    if (!model || (!spm && !gemma4 && strcmp(model, "gpt2") != 0))
         return SC_OK; /* named by whoever wants the tokenizer */
-    if (!pre)
-        pre = "default";
+    if (gemma4)
+        pre = "gemma4";
     cJSON *top = r->made->tokenizer = cJSON_CreateObject();
     cJSON *added = top ? cJSON_AddArrayToObject(top, "added_tokens") : NULL;
-    cJSON *splitter = top ? cJSON_AddObjectToObject(top, "pre_tokenizer") : NULL;
-    cJSON *bpe = top ? cJSON_AddObjectToObject(top, "model") : NULL;
-    if (!added || !splitter || !bpe || !cJSON_AddStringToObject(splitter, "type", "slipcast_pre") ||
-        !cJSON_AddStringToObject(splitter, "name", pre) ||
-        !cJSON_AddStringToObject(bpe, "type", "BPE") ||
-        !cJSON_AddBoolToObject(bpe, "ignore_merges", ignores_merges(pre)))
+    cJSON *into = top ? cJSON_AddObjectToObject(top, "model") : NULL;
+    if (!added || !into)
         return no_memory(r);
-    cJSON *vocab = cJSON_AddObjectToObject(bpe, "vocab");
-    cJSON *merges = cJSON_AddArrayToObject(bpe, "merges");
-    if (!vocab || !merges)
-        return no_memory(r);
-    int status = put_tokens(r, vocab, added);
-    if (!status)
-        status = put_merges(r, merges);
-    return status ? status : put_bos(r, top, pre);
+    return spm ? put_spm(r, top, into, added) : put_bpe(r, top, into, added, pre ? pre : "default");
 }
 
 /* ---- the whole ---- */
@@ -969,10 +1110,12 @@ static int take_header(reader *r) {
     return status ? status : take_integer(r, &r->pairs, 8);
 }
 
-static int read_file(reader *r) {
+static int read_file(reader *r, bool vocabulary_alone) {
     int status = take_header(r);
     if (!status)
         status = take_pairs(r);
+    if (vocabulary_alone)
+        return status ? status : make_tokenizer(r);
     if (!status)
         status = take_tensors(r);
     if (!status)
@@ -999,20 +1142,29 @@ static int allocate(reader *r, const char *path) {
     return all->fd && r->made->config && r->made->generation ? SC_OK : no_memory(r);
 }
 
-int sc_gguf_open(sc_gguf **gguf, sc_pool *pool, const char *path, sc_error *err) {
+static int open_file(sc_gguf **gguf, sc_pool *pool, const char *path, bool vocabulary_alone,
+                     sc_error *err) {
     reader r = { .pool = pool, .fd = -1, .err = err };
     int status = allocate(&r, path);
     if (!status)
         status = sc_tensors_open_fd(&r.fd, &r.size, r.path, err);
     if (!status) {
         r.made->tensors->fd[r.made->tensors->files++] = r.fd;
-        status = read_file(&r);
+        status = read_file(&r, vocabulary_alone);
     }
     if (status)
         sc_gguf_close(r.made);
     else
         *gguf = r.made;
     return status;
+}
+
+int sc_gguf_open(sc_gguf **gguf, sc_pool *pool, const char *path, sc_error *err) {
+    return open_file(gguf, pool, path, false, err);
+}
+
+int sc_gguf_open_vocabulary(sc_gguf **gguf, sc_pool *pool, const char *path, sc_error *err) {
+    return open_file(gguf, pool, path, true, err);
 }
 
 void sc_gguf_close(sc_gguf *gguf) {

@@ -22,6 +22,8 @@ typedef struct {
 /* SC_EINPUT: not a GGUF file, a count or offset that lies, an architecture or type we do not read.
  */
 int sc_gguf_open(sc_gguf **gguf, sc_pool *pool, const char *path, sc_error *err);
+/* The tokenizer only, whatever the architecture: a file of a vocabulary alone will do. */
+int sc_gguf_open_vocabulary(sc_gguf **gguf, sc_pool *pool, const char *path, sc_error *err);
 void sc_gguf_close(sc_gguf *gguf); /* frees the cJSON trees, closes the files; NULL is allowed */
 
 #endif

@@ -23,9 +23,12 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
     } else if (op->kind == SC_OP_LINEAR) {
         w[0] = op->linear.w;
         w[1] = op->linear.bias;
-    } else {
+    } else if (op->kind == SC_OP_ATTENTION) {
         w[0] = op->attention.q_norm;
         w[1] = op->attention.k_norm;
+    } else {
+        w[0] = op->experts.gate_up;
+        w[1] = op->experts.down;
     }
     for (int k = 0; k < 3; k++)
         if (w[k] && !i--)
@@ -51,10 +54,14 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             g->value[op->linear.x.value].operand = true;
             if (op->linear.add)
                 mark_floats(g, op->linear.y);
-        } else {
+        } else if (op->kind == SC_OP_ATTENTION) {
             mark_floats(g, op->attention.q);
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
+        } else {
+            g->value[op->experts.x.value].operand = true;
+            mark_floats(g, op->experts.route);
+            mark_floats(g, op->experts.out);
         }
     }
 }
@@ -78,7 +85,7 @@ typedef struct {
 } counter;
 
 static void count_weight(counter *c, const sc_weight *w) {
-    for (int i = 0; w && i < w->parts; i++) {
+    for (int i = 0; w && i < w->blocks * w->parts; i++) {
         long long product = 0;
         if (!w->part[i].tensor)
             continue;
@@ -163,7 +170,7 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
     [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
     [SC_ROW_SCALE] = "scale",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
-    [SC_ROW_POSITION] = "position",
+    [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -242,18 +249,27 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
     return text;
 }
 
+static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
+    return sc_pool_printf(pool, "%s += experts %s by %s: %lld of %lld, ffn %lld, %s",
+                          span_text(pool, g, e->out), span_text(pool, g, e->x),
+                          span_text(pool, g, e->route), (long long)e->top_k, (long long)e->experts,
+                          (long long)e->ffn, acts[e->act]);
+}
+
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
     if (op->kind == SC_OP_ROW)
         return row_text(pool, graph, &op->row);
     if (op->kind == SC_OP_LINEAR)
         return linear_text(pool, graph, &op->linear);
-    return attention_text(pool, graph, &op->attention);
+    if (op->kind == SC_OP_ATTENTION)
+        return attention_text(pool, graph, &op->attention);
+    return experts_text(pool, graph, &op->experts);
 }
 
 /* ---- print ---- */
 
 static void print_weight(FILE *out, const sc_weight *w) {
-    for (int i = 0; w && i < w->parts; i++) {
+    for (int i = 0; w && i < w->blocks * w->parts; i++) {
         const sc_part *p = &w->part[i];
         if (!p->tensor)
             continue;

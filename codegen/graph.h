@@ -39,13 +39,13 @@ typedef enum {
     SC_WEIGHT_GATED_BIAS
 } sc_weight_kind;
 
-/* One packed tensor. */
+/* One packed tensor. Several blocks (experts) are linears of one shape each, side by side. */
 typedef struct {
     sc_weight_kind kind;
-    const char *field; /* in the casting's struct of weights: "qkv_proj" */
-    int64_t in;        /* 1 of a vector */
-    int parts;
-    const sc_part *part; /* [parts] */
+    const char *field;   /* in the casting's struct of weights: "qkv_proj" */
+    int64_t in;          /* 1 of a vector */
+    int blocks, parts;   /* parts of each block */
+    const sc_part *part; /* [blocks * parts] */
 } sc_weight;
 
 /* ---- values ---- */
@@ -103,7 +103,8 @@ typedef enum {
     SC_ROW_MULTIPLY,   /* out = a * b, n[0] wide */
     SC_ROW_SCALE,      /* out = f[0] a, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
-    SC_ROW_POSITION,   /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1 */
+    SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
     SC_ROWS
 } sc_row_kind;
 
@@ -140,7 +141,15 @@ typedef struct {
     int rope;           /* rotates q and k, in halves; -1: none */
 } sc_attention;
 
-typedef enum { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION } sc_op_kind;
+/* out += sum over the chosen experts of weight * down(act(gate(x)) * up(x)). */
+typedef struct {
+    int64_t experts, top_k, hidden, ffn;
+    sc_activation act;
+    sc_span x, route, out;           /* route: what SC_ROW_ROUTE wrote */
+    const sc_weight *gate_up, *down; /* a block per expert */
+} sc_experts;
+
+typedef enum { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION, SC_OP_EXPERTS } sc_op_kind;
 
 typedef struct {
     sc_op_kind kind;
@@ -148,6 +157,7 @@ typedef struct {
         sc_row_op row;
         sc_linear linear;
         sc_attention attention;
+        sc_experts experts;
     };
 } sc_op;
 

@@ -144,7 +144,7 @@ sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field
         return NULL;
     }
     memcpy(own, part, (size_t)parts * sizeof *own);
-    *w = (sc_weight){ kind, field, in, parts, own };
+    *w = (sc_weight){ kind, field, in, 1, parts, own };
     return w;
 }
 
@@ -367,6 +367,61 @@ sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, 
                                               .bias = bias,
                                               .gated = true,
                                               .act = sc_build_act(b, b->config->hidden_act) });
+}
+
+/* ---- experts ---- */
+
+/* Tensors of every expert, name by name: prefix, its number, a dot, the module. */
+static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const char *field,
+                                      const sc_expert_spec *spec, int modules,
+                                      const char *const *module, int64_t rows, int64_t in) {
+    sc_part *part = sc_pool_alloc(b->pool, (size_t)(spec->experts * modules), sizeof *part);
+    for (int64_t i = 0; part && i < spec->experts * modules; i++) {
+        const char *name = sc_pool_printf(b->pool, "%s.%lld.%s.weight", spec->prefix,
+                                          (long long)(i / modules), module[i % modules]);
+        part[i] = sc_build_rows(b, name ? name : "", rows, in);
+    }
+    if (!part) {
+        no_memory(b);
+        return NULL;
+    }
+    sc_weight *w = sc_build_weight(b, kind, field, in, (int)(spec->experts * modules), part);
+    if (w) {
+        w->blocks = (int)spec->experts;
+        w->parts = modules;
+    }
+    return w;
+}
+
+void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+    const int64_t hidden = b->graph->hidden;
+    if (spec->top_k < 1 || spec->top_k > spec->experts || spec->experts > SC_MOST_EXPERTS) {
+        if (!b->rc)
+            b->rc = sc_fail(
+                b->err, SC_EINPUT, "%s: num_experts_per_tok: %lld of %lld experts, at most %d",
+                b->config->path, (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
+        return;
+    }
+    const sc_span scores = sc_build_linear(b, x, hidden, sc_build_value(b, "router", spec->experts),
+                                           &(sc_linear_spec){ .field = "router",
+                                                              .module = { spec->router },
+                                                              .out = { spec->experts } });
+    const sc_span route = sc_build_value(b, "route", 2 * spec->top_k);
+    sc_row_op *row = sc_build_row(b, SC_ROW_ROUTE, scores, sc_nowhere, route);
+    row->n[0] = spec->experts;
+    row->n[1] = spec->top_k;
+    row->n[2] = spec->normalise;
+    sc_experts e = { .experts = spec->experts, .top_k = spec->top_k, .hidden = hidden };
+    e.ffn = spec->ffn;
+    e.act = sc_build_act(b, b->config->hidden_act);
+    e.x = x;
+    e.route = route;
+    e.out = b->x;
+    e.gate_up = expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2,
+                              (const char *const[]){ spec->gate, spec->up }, spec->ffn, hidden);
+    e.down =
+        expert_weight(b, SC_WEIGHT_LINEAR, "experts_down", spec, 1, &spec->down, hidden, spec->ffn);
+    sc_build_op(b, SC_OP_EXPERTS)->experts = e;
 }
 
 /* ---- ropes and activations ---- */

@@ -118,7 +118,19 @@ sc_span sc_build_plain(sc_builder *b, sc_span x, int64_t ffn, const char *module
 sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, const char *up,
                        bool bias);
 
-/* The index of the config's rope for that width of a head. */
+/* A mixture of experts: softmax of the router's scores, the top_k best, their MLPs onto the
+ * residual stream. */
+typedef struct {
+    int64_t experts, top_k, ffn;
+    bool normalise;               /* chosen weights add up to 1 */
+    const char *router;           /* "mlp.gate" */
+    const char *prefix;           /* "mlp.experts" */
+    const char *gate, *up, *down; /* "gate_proj" */
+} sc_expert_spec;
+enum { SC_MOST_EXPERTS = 4096 };
+void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec);
+
+/* The index of the layer's rope for that width of a head. */
 int sc_build_rope(sc_builder *b, int64_t head_dim);
 sc_activation sc_build_act(sc_builder *b, const char *name);
 

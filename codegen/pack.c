@@ -71,7 +71,8 @@ int sc_pack_check(const sc_plan *plan, const sc_tensors *tensors, const char **e
         return sc_oom(err, "checking the weights");
     int rc = SC_OK;
     for (int i = 0; i < plan->packed && !rc; i++)
-        for (int k = 0; k < plan->pack[i].weight->parts && !rc; k++) {
+        for (int k = 0; k < plan->pack[i].weight->blocks * plan->pack[i].weight->parts && !rc;
+             k++) {
             const sc_part *part = &plan->pack[i].weight->part[k];
             rc = check_part(plan, part, tensors, err);
             const sc_tensor *t = part->tensor ? tensor_of(tensors, part) : NULL;
@@ -186,16 +187,19 @@ static int read_row(packer *k, const sc_part *part, int64_t row, int64_t in, flo
 }
 
 /* Which part and row of it is lane `lane` of panel `panel`? false: padding. */
-static bool find_lane(const packer *k, const sc_weight *w, int64_t panel, int64_t lane, int *part,
+static bool find_lane(const packer *k, const sc_packed *p, int64_t panel, int64_t lane, int *part,
                       int64_t *row) {
-    const int64_t width = k->plan->panel, lanes = width / 2;
+    const sc_weight *w = p->weight;
+    const int64_t width = k->plan->panel, lanes = width / 2, each = p->panels / w->blocks;
+    const int first = (int)(panel / each) * w->parts;
+    panel %= each;
     if (sc_weight_is_gated(w)) {
-        *part = lane >= lanes;
+        *part = first + (lane >= lanes);
         *row = panel * lanes + lane % lanes;
         return *row < w->part[*part].rows;
     }
     *row = panel * width + lane;
-    for (*part = 0; *part < w->parts; *row -= w->part[(*part)++].rows)
+    for (*part = first; *part < first + w->parts; *row -= w->part[(*part)++].rows)
         if (*row < w->part[*part].rows)
             return true;
     return false;
@@ -212,7 +216,7 @@ static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
             int part;
             int64_t part_row;
             int rc = SC_OK;
-            if (find_lane(k, w, panel, lane, &part, &part_row) && w->part[part].tensor)
+            if (find_lane(k, p, panel, lane, &part, &part_row) && w->part[part].tensor)
                 rc = read_row(k, &w->part[part], part_row, w->in, row, err);
             else
                 memset(row, 0, (size_t)w->in * sizeof *row);
@@ -293,7 +297,7 @@ int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensor
     for (int i = 0; i < plan->packed; i++) {
         const sc_weight *w = plan->pack[i].weight;
         widest = w->in > widest ? w->in : widest;
-        for (int k = 0; k < w->parts; k++) {
+        for (int k = 0; k < w->blocks * w->parts; k++) {
             const sc_part *part = &w->part[k]; /* its shape is the checkpoint's: it fits */
             const int64_t held = part->rank == 1    ? part->shape[0]
                                  : part->transposed ? part->shape[0] * part->shape[1]

@@ -58,11 +58,14 @@ static int add_weight(sc_plan *plan, int layer, const sc_weight *weight, sc_erro
     sc_packed packed = { .weight = weight, .layer = layer, .depth = weight->in };
     for (int i = 0; i < weight->parts; i++)
         packed.rows += weight->part[i].rows;
+    const int64_t block_rows = packed.rows;
+    if (__builtin_mul_overflow(block_rows, (int64_t)weight->blocks, &packed.rows))
+        return sc_fail(err, SC_EINPUT, "plan: %s: its rows overflow", weight->field);
     int64_t elements = packed.rows;
     if (panels) {
         const int64_t unit = sc_weight_is_gated(weight) ? plan->panel / 2 : plan->panel;
-        const int64_t outputs = sc_weight_is_gated(weight) ? weight->part[0].rows : packed.rows;
-        packed.panels = round_up(outputs, unit) / unit;
+        const int64_t outputs = sc_weight_is_gated(weight) ? weight->part[0].rows : block_rows;
+        packed.panels = round_up(outputs, unit) / unit * weight->blocks;
         elements = packed.panels * plan->panel;
         if (plan->pairs && !sc_weight_is_floats(weight))
             packed.depth = round_up(weight->in, 2);
@@ -140,6 +143,18 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
     }
     for (int i = 0; i < g->ropes; i++)
         floats += g->rope[i].rotary_dim;
+    for (int i = 0; i < g->layers; i++)
+        for (int k = 0; k < g->layer[i].ops; k++) {
+            const sc_experts *e = &g->layer[i].op[k].experts;
+            if (g->layer[i].op[k].kind != SC_OP_EXPERTS)
+                continue;
+            plan->experts = most(plan->experts, e->experts);
+            plan->top_k = most(plan->top_k, e->top_k);
+            plan->expert_stride = most(plan->expert_stride, round_up(e->ffn, panel) + LINE);
+        }
+    const int64_t hidden_stride = plan->stride[g->embedded.value];
+    if (plan->top_k) /* rows of each choice: x, ffn and y, and where they lie */
+        floats += plan->top_k * (2 * hidden_stride + plan->expert_stride + 1);
     size_t staging;
     int rc = bytes_of(&plan->scratch_bytes, (int64_t[]){ batch, plan->block, floats, 4 }, 4, err);
     if (!rc)

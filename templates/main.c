@@ -315,7 +315,7 @@ typedef struct {
     float *all;    /* dump: [BATCH, fed, VOCAB] */
     float *piece;  /* dump: a chunk's logits */
     int32_t *step; /* a chunk's ids, [BATCH, n] */
-    sc_utf8_stream stream;
+    sc_decoder *decoder;
 } session;
 
 /* Feeds positions from … from + n of every row. */
@@ -365,23 +365,19 @@ static bool is_eos(int32_t id) {
     return false;
 }
 
+/* Control tokens are no text; without memory for it, a piece of text is left out. */
 static void write_token(session *s, int32_t id) {
-    const char *bytes;
-    size_t count;
-    char out[4096];
-    if (sc_tokenizer_is_special(s->tokenizer, id) ||
-        sc_tokenizer_decode(s->tokenizer, id, &bytes, &count))
-        return;
-    for (size_t done = 0; done < count;) {
-        const size_t n = count - done < 1024 ? count - done : 1024;
-        fwrite(out, 1, sc_utf8_push(&s->stream, bytes + done, n, out), stdout);
-        done += n;
-    }
+    const char *text;
+    size_t bytes;
+    if (!sc_decoder_push(s->decoder, id, &text, &bytes, NULL))
+        fwrite(text, 1, bytes, stdout);
 }
 
 static void end_text(session *s) {
-    char out[64];
-    fwrite(out, 1, sc_utf8_flush(&s->stream, out), stdout);
+    const char *text;
+    size_t bytes;
+    if (!sc_decoder_end(s->decoder, &text, &bytes, NULL))
+        fwrite(text, 1, bytes, stdout);
     putchar('\n');
 }
 
@@ -655,6 +651,8 @@ static int run(const arguments *a, sc_error *err) {
         rc = path_of(path, a, "{{name}}.tokenizer", err);
         if (!rc)
             rc = sc_tokenizer_open(&s.tokenizer, path, err);
+        if (!rc) /* the prompt goes before what is decoded */
+            rc = sc_decoder_create(&s.decoder, s.tokenizer, false, true, err);
     }
     if (!rc && a->bench_repeats) {
         rc = allocate(&s, a, a->bench_prefill, 0, err);
@@ -663,6 +661,7 @@ static int run(const arguments *a, sc_error *err) {
     } else if (!rc)
         rc = talk(&s, a, err);
     sc_sampler_destroy(s.sampler);
+    sc_decoder_destroy(s.decoder);
     sc_tokenizer_close(s.tokenizer);
     {{name}}_cache_destroy(s.cache);
     {{name}}_model_close(s.model);

@@ -43,6 +43,11 @@ enum {
     ATTENTION_DIM = {{attention_dim}}, /* widest head, in whole panels */
     ATTENTION_QUERIES = {{attention_queries}},
     STEP_KV = {{step_kv}}, /* rows of K that a step stages */
+{{#has_experts}}
+    MOST_EXPERTS = {{most_experts}},
+    CHOICES = ROWS * {{most_chosen}}, /* of a pass */
+    EXPERT_STRIDE = {{expert_stride}},
+{{/has_experts}}
 };
 {{#ropes}}
 
@@ -97,6 +102,11 @@ struct sc_model {
     operand *{{field}}_operands; /* the same, as linears take it */
 {{/twin}}
 {{/values}}
+{{#has_experts}}
+    int32_t *expert_start, *expert_place; /* [MOST_EXPERTS + 1], [CHOICES] */
+    operand *expert_x, *expert_ffn;       /* [CHOICES, X_STRIDE], [CHOICES, EXPERT_STRIDE] */
+    float *expert_y;                      /* [CHOICES, X_STRIDE] */
+{{/has_experts}}
     kv_value *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{#ropes}}
     float *cos{{id}}, *sin{{id}};          /* [ROWS, ROPE{{id}}_PAIRS] */
@@ -246,6 +256,9 @@ static inline void weigh_values(thread_scratch *a, const float *values, int64_t 
 {{#attentions}}
 {{> ops/attention.c}}
 {{/attentions}}
+{{#mixtures}}
+{{> ops/experts.c}}
+{{/mixtures}}
 /* lm_head on the rows that are asked for: all of them, or each row's last. Panels are split. */
 enum { HEAD_PANELS = {{head_panels}}, HEAD_IN_STRIDE = {{head_in_stride}} };
 
@@ -366,6 +379,19 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     if (!thread)
         count_tokens(s, layer);
 {{/attention}}
+{{#experts}}
+    if (!thread)
+        sort_experts{{mixture_id}}(s);
+    sc_threads_barrier(m->threads);
+    gather_experts{{mixture_id}}(s, thread);
+    sc_threads_barrier(m->threads);
+    up_experts{{mixture_id}}(s, thread, w);
+    sc_threads_barrier(m->threads);
+    down_experts{{mixture_id}}(s, thread, w);
+    sc_threads_barrier(m->threads);
+    add_experts{{mixture_id}}(s, thread);
+    sc_threads_barrier(m->threads);
+{{/experts}}
 {{/ops}}
 }
 
@@ -436,6 +462,13 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
     m->{{field}}_operands = take(base, &at, (size_t)ROWS * {{macro}}_STRIDE, sizeof(operand));
 {{/twin}}
 {{/values}}
+{{#has_experts}}
+    m->expert_start = take(base, &at, MOST_EXPERTS + 1, sizeof(int32_t));
+    m->expert_place = take(base, &at, CHOICES, sizeof(int32_t));
+    m->expert_x = take(base, &at, (size_t)CHOICES * X_STRIDE, sizeof(operand));
+    m->expert_ffn = take(base, &at, (size_t)CHOICES * EXPERT_STRIDE, sizeof(operand));
+    m->expert_y = take(base, &at, (size_t)CHOICES * X_STRIDE, sizeof(float));
+{{/has_experts}}
     m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
     m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
 {{#ropes}}

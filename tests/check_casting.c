@@ -13,14 +13,15 @@
 Suite *casting_suite(void);
 
 static const char *const families[] = {
-    "bloom",       "cohere2",       "ernie4_5",   "exaone4",
-    "falcon",      "falcon_new",    "gemma",      "gemma2",
-    "gemma3_text", "glm4",          "gpt2",       "gpt_neo",
-    "gpt_neox",    "granite",       "llama",      "llama_rope3_bias",
-    "llama_yarn",  "mistral",       "olmo2",      "olmo3",
-    "opt",         "phi",           "phi3",       "phi3_sliding",
-    "qwen2",       "qwen2_sliding", "qwen3",      "seed_oss",
-    "smollm3",     "stablelm",      "starcoder2",
+    "bloom",        "cohere2",    "ernie4_5",      "exaone4",
+    "falcon",       "falcon_new", "gemma",         "gemma2",
+    "gemma3_text",  "glm4",       "gpt2",          "gpt_neo",
+    "gpt_neox",     "granite",    "llama",         "llama_rope3_bias",
+    "llama_yarn",   "mistral",    "mixtral",       "olmo2",
+    "olmo3",        "opt",        "phi",           "phi3",
+    "phi3_sliding", "qwen2",      "qwen2_sliding", "qwen3",
+    "qwen3_moe",    "seed_oss",   "smollm3",       "stablelm",
+    "starcoder2",
 };
 static const char *const cases[] = { "short", "long", "batch2", "chunked" };
 enum { FAMILIES = sizeof families / sizeof *families, CASES = sizeof cases / sizeof *cases };
@@ -247,6 +248,25 @@ START_TEST(threads_and_chunks_do_not_change_a_bit) {
 }
 END_TEST
 
+/* Law 1, to the bit: one token at a time by three threads, or all at once by one. */
+START_TEST(no_family_sees_how_its_prompt_is_cut) {
+    static const char *const ids = "9,200,31,7,7,88,140,3,250,61,12,99,5,170,33,18,76,240,11,64,2";
+    char options[512];
+    size_t bytes, other_bytes;
+    snprintf(options, sizeof options,
+             "tests/reference/tiny/%s --max-cache-len 44 --token-ids %s --max-new-tokens 3 "
+             "--threads 1",
+             families[_i], ids);
+    char *one = dump_of(options, &bytes);
+    strcpy(strstr(options, "--threads"), "--threads 3 --prefill-chunk 1");
+    char *other = dump_of(options, &other_bytes);
+    ck_assert_uint_eq(bytes, other_bytes);
+    ck_assert_msg(!memcmp(one, other, bytes), "%s differs", families[_i]);
+    free(one);
+    free(other);
+}
+END_TEST
+
 static sc_tensors *open_dump(sc_pool *pool, const char *options, const char *file) {
     sc_error err = { 0 };
     sc_tensors *dump;
@@ -401,6 +421,7 @@ Suite *casting_suite(void) {
     TCase *tests = tcase_create("end to end");
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, a_casting_computes_what_the_reference_does, 0, FAMILIES * CASES);
+    tcase_add_loop_test(tests, no_family_sees_how_its_prompt_is_cut, 0, FAMILIES);
     tcase_add_loop_test(tests, two_bytes_per_weight_stay_close, 0, FAMILIES);
     tcase_add_loop_test(tests, every_arch_computes_what_the_reference_does, 0, FAMILIES);
     tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0,

@@ -1,5 +1,64 @@
-/* qwen3_moe.c - every layer is sliding, if use_sliding_window. */
+/* qwen3_moe.c - qwen3 with a mixture of experts; every layer is sliding, if use_sliding_window. */
 #include "../families.h"
+#include "../graph_build.h"
+
+/* decoder_sparse_step: every so many layers have experts, but for those in mlp_only_layers. */
+static bool is_sparse(const sc_config *c, int layer) {
+    const sc_config_value *dense = sc_config_key(c, "mlp_only_layers");
+    const int step = (int)sc_config_key(c, "decoder_sparse_step")->number;
+    for (int i = 0; i < dense->count; i++)
+        if ((int)dense->list[i] == layer)
+            return false;
+    return sc_config_key(c, "num_experts")->number > 0 && step > 0 && (layer + 1) % step == 0;
+}
+
+static void build(sc_builder *b) {
+    const sc_config *c = b->config;
+    const int64_t ffn = c->intermediate_size;
+    const sc_expert_spec experts = {
+        .experts = (int64_t)sc_config_key(c, "num_experts")->number,
+        .top_k = (int64_t)sc_config_key(c, "num_experts_per_tok")->number,
+        .ffn = (int64_t)sc_config_key(c, "moe_intermediate_size")->number,
+        .normalise = sc_config_key(c, "norm_topk_prob")->number > 0,
+        .router = "mlp.gate",
+        .prefix = "mlp.experts",
+        .gate = "gate_proj",
+        .up = "up_proj",
+        .down = "down_proj",
+    };
+    sc_build_embedding(b, "model.embed_tokens.weight", 1);
+    for (int i = 0; i < b->graph->layers && !b->rc; i++) {
+        sc_build_layer(b, "model.layers.", i);
+        const int rope = sc_build_rope(b, c->layer[i].head_dim);
+        const sc_span attended = sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"),
+                                                         c->attention_bias, true, rope);
+        sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", c->attention_bias, 1);
+        const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
+        if (is_sparse(c, i)) {
+            sc_build_experts(b, normed, &experts);
+            continue;
+        }
+        const sc_span gated = sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", false);
+        sc_build_onto(b, gated, ffn, "mlp.down_proj", false, 1);
+    }
+    sc_build_finish(b, "model.norm", "lm_head.weight", false);
+}
+
+static const sc_key keys[] = {
+    { "num_experts", SC_KEY_COUNT, 128, false },
+    { "num_local_experts", SC_KEY_NOTHING, 0, false }, /* its other name */
+    { "num_experts_per_tok", SC_KEY_COUNT, 8, false },
+    { "moe_intermediate_size", SC_KEY_COUNT, 768, false },
+    { "norm_topk_prob", SC_KEY_FLAG, 0, false },
+    { "decoder_sparse_step", SC_KEY_COUNT, 1, false },
+    { "mlp_only_layers", SC_KEY_NUMBERS, 0, false },
+    { .key = NULL },
+};
+
+static const sc_alias aliases[] = {
+    { "num_experts", "num_local_experts" },
+    { NULL, NULL },
+};
 
 const sc_family sc_family_qwen3_moe = {
     .model_type = "qwen3_moe",
@@ -10,4 +69,12 @@ const sc_family sc_family_qwen3_moe = {
     .max_position_embeddings = 32768,
     .sliding_window = 4096,
     .window_switch = true,
+    .build = build,
+    .alias = aliases,
+    .vocab_size = 151936,
+    .intermediate_size = 6144,
+    .bos_token_id = SC_NULL,
+    .eos_token_id = SC_NULL,
+    .attention_bias = true,
+    .key = keys,
 };

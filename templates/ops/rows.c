@@ -66,6 +66,34 @@ static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const fl
 }
 
 {{/uses_rope_pairs}}
+{{#uses_route}}
+/* Softmax of the scores; ids of the top_k best, of equals the lower one first, then their weights,
+ * which add up to 1 if that is wanted. */
+static void route(const float *scores, int64_t experts, int64_t top_k, int64_t normalise,
+                  float *y) {
+    float top = scores[0], total = 0, chosen = 0;
+    for (int64_t i = 1; i < experts; i++)
+        top = scores[i] > top ? scores[i] : top;
+    for (int64_t i = 0; i < experts; i++)
+        total += expf(scores[i] - top);
+    for (int64_t k = 0; k < top_k; k++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < experts; i++) {
+            bool taken = false;
+            for (int64_t j = 0; j < k; j++)
+                taken |= (int64_t)y[j] == i;
+            if (!taken && (best < 0 || scores[i] > scores[best]))
+                best = i;
+        }
+        y[k] = (float)best;
+        y[top_k + k] = expf(scores[best] - top) / total;
+        chosen += y[top_k + k];
+    }
+    for (int64_t k = 0; k < top_k && normalise; k++)
+        y[top_k + k] /= chosen;
+}
+
+{{/uses_route}}
 {{#uses_add_position}}
 /* y = x + row pos + offset of the table [rows, width] of learned positions. */
 static inline void add_position(const float *x, const weight *table, int64_t pos, int64_t offset,

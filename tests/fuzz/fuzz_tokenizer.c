@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include "../../runtime/tokenizer.h"
+#include "../../runtime/tokenizer_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,21 +21,26 @@ static void put_right(unsigned char *image, size_t size) {
 }
 
 static void use(const sc_tokenizer *t) {
-    static const char text[] = "It's a truth, \xc3\xa9 1813 \xff\n";
+    static const char text[] = "It's a  truth, \xc3\xa9 1813 <s>\xff\n\xe2\x96\x81\xf0\x9f\x99\x82";
     sc_error err = { 0 };
     int32_t *ids = NULL;
     int count = 0;
     const char *bytes;
     size_t length;
+    sc_decoder *d = NULL;
     const int rc = sc_tokenizer_encode(t, text, sizeof text - 1, true, &ids, &count, &err);
     if (rc)
         fuzz_refusal(rc, &err);
-    for (int i = 0; i < count && !rc; i++)
-        fuzz_promise(!sc_tokenizer_decode(t, ids[i], &bytes, &length), "an id decodes");
+    if (sc_decoder_create(&d, t, true, false, &err) == 0) {
+        for (int i = 0; i < count && !rc; i++)
+            fuzz_promise(!sc_decoder_push(d, ids[i], &bytes, &length, &err), "an id decodes");
+        for (int32_t id = 0; id < sc_tokenizer_size(t) && id < 4096; id++)
+            if (!sc_decoder_push(d, id, &bytes, &length, &err) && length)
+                (void)*(const volatile char *)(bytes + length - 1);
+        fuzz_promise(!sc_decoder_end(d, &bytes, &length, &err), "a text ends");
+    }
+    sc_decoder_destroy(d);
     free(ids);
-    for (int32_t id = 0; id < sc_tokenizer_size(t) && id < 4096; id++)
-        if (!sc_tokenizer_decode(t, id, &bytes, &length) && length)
-            (void)*(const volatile char *)(bytes + length - 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

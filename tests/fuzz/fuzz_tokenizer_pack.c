@@ -8,7 +8,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void use_image(const unsigned char *image, size_t bytes) {
-    static const char text[] = "It's a truth, \xc3\xa9 1813\n";
+    static const char text[] = "It's a  truth, \xc3\xa9 1813 <s>\n\xe2\x96\x81\xf0\x9f\x99\x82";
     char path[64];
     sc_error err = { 0 };
     sc_tokenizer *t = NULL;

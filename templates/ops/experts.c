@@ -1,0 +1,97 @@
+/*
+ * {{layer_list}}: {{experts}} experts, {{top_k}} for each token.
+ *
+ * Rows that chose an expert are brought together, so that its weights are read once for all of
+ * them, and those of an expert that nobody chose not at all. A token adds up its experts in the
+ * order of their weights, whoever shares the pass.
+ */
+enum {
+    EXPERTS{{id}} = {{experts}},
+    EXPERTS{{id}}_CHOSEN = {{top_k}},
+    EXPERTS{{id}}_UP_PANELS = {{up_panels}},
+    EXPERTS{{id}}_UP_DEPTH = {{up_depth}},
+    EXPERTS{{id}}_DOWN_PANELS = {{down_panels}},
+    EXPERTS{{id}}_DOWN_DEPTH = {{down_depth}},
+};
+
+/* m->expert_start [experts + 1]: where each expert's rows begin; m->expert_place [rows, chosen]:
+ * where each choice lies. In the order of the pass. */
+static void sort_experts{{id}}(const step *s) {
+    {{name}}_model *m = s->model;
+    int32_t next[EXPERTS{{id}}];
+    memset(m->expert_start, 0, (EXPERTS{{id}} + 1) * sizeof *m->expert_start);
+    for (int64_t row = 0; row < s->rows; row++)
+        for (int64_t k = 0; k < EXPERTS{{id}}_CHOSEN; k++)
+            m->expert_start[(int64_t)m->{{route}}[row * {{route_stride}} + k] + 1]++;
+    for (int64_t i = 0; i < EXPERTS{{id}}; i++) {
+        m->expert_start[i + 1] += m->expert_start[i];
+        next[i] = m->expert_start[i];
+    }
+    for (int64_t row = 0; row < s->rows; row++)
+        for (int64_t k = 0; k < EXPERTS{{id}}_CHOSEN; k++)
+            m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] =
+                next[(int64_t)m->{{route}}[row * {{route_stride}} + k]]++;
+}
+
+static void gather_experts{{id}}(const step *s, int thread) {
+    {{name}}_model *m = s->model;
+    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++)
+        for (int64_t k = 0; k < EXPERTS{{id}}_CHOSEN; k++)
+            memcpy(m->expert_x + m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] * (int64_t)X_STRIDE,
+                   m->{{x}} + row * {{x_stride}}, EXPERTS{{id}}_UP_DEPTH * sizeof *m->expert_x);
+}
+
+/* act(gate) * up of each expert's rows; the panels of all experts are split. */
+static void up_experts{{id}}(const step *s, int thread, const {{name}}_layer_weights *w) {
+    {{name}}_model *m = s->model;
+    vec(*sum)[2] = m->scratch[thread].panel;
+    for (int64_t i = 0; i < EXPERTS{{id}} * (int64_t)EXPERTS{{id}}_UP_PANELS; i++) {
+        const int64_t expert = i / EXPERTS{{id}}_UP_PANELS, panel = i % EXPERTS{{id}}_UP_PANELS;
+        const int64_t start = m->expert_start[expert], rows = m->expert_start[expert + 1] - start;
+        if (!rows || i % s->threads != thread)
+            continue;
+        panel_times_rows(sum, w->experts_gate_up + i * EXPERTS{{id}}_UP_DEPTH * SC_PANEL,
+                         m->expert_x + start * X_STRIDE, X_STRIDE, EXPERTS{{id}}_UP_DEPTH, rows);
+        for (int64_t row = 0; row < rows; row++)
+            store_operand(m->expert_ffn + (start + row) * EXPERT_STRIDE + panel * SC_LANES,
+                          {{act}}(sum[row][0]) * sum[row][1]);
+    }
+}
+
+static void down_experts{{id}}(const step *s, int thread, const {{name}}_layer_weights *w) {
+    {{name}}_model *m = s->model;
+    vec(*sum)[2] = m->scratch[thread].panel;
+    for (int64_t i = 0; i < EXPERTS{{id}} * (int64_t)EXPERTS{{id}}_DOWN_PANELS; i++) {
+        const int64_t expert = i / EXPERTS{{id}}_DOWN_PANELS, panel = i % EXPERTS{{id}}_DOWN_PANELS;
+        const int64_t start = m->expert_start[expert], rows = m->expert_start[expert + 1] - start;
+        if (!rows || i % s->threads != thread)
+            continue;
+        panel_times_rows(sum, w->experts_down + i * EXPERTS{{id}}_DOWN_DEPTH * SC_PANEL,
+                         m->expert_ffn + start * EXPERT_STRIDE, EXPERT_STRIDE,
+                         EXPERTS{{id}}_DOWN_DEPTH, rows);
+        for (int64_t row = 0; row < rows; row++)
+            for (int half = 0; half < 2; half++)
+                vec_store(m->expert_y + (start + row) * X_STRIDE + panel * SC_PANEL +
+                              half * SC_LANES,
+                          sum[row][half]);
+    }
+}
+
+/* What each token's experts say, times their weights, onto its row. */
+static void add_experts{{id}}(const step *s, int thread) {
+    {{name}}_model *m = s->model;
+    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
+        const float *chosen = m->{{route}} + row * {{route_stride}} + EXPERTS{{id}}_CHOSEN;
+        float *y = m->{{out}} + row * {{out_stride}};
+        for (int64_t i = 0; i < HIDDEN; i++) {
+            float total = 0;
+            for (int64_t k = 0; k < EXPERTS{{id}}_CHOSEN; k++)
+                total += chosen[k] *
+                         m->expert_y[m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] *
+                                         (int64_t)X_STRIDE +
+                                     i];
+            y[i] += total;
+        }
+    }
+}
+
