@@ -308,13 +308,12 @@ static void read_by_type(sc_reader *r, const cJSON *json, const cJSON *old_form,
     const cJSON *item;
     cJSON_ArrayForEach(item, json) {
         if (strcmp(item->string, "full_attention") && strcmp(item->string, "sliding_attention"))
-            sc_read_fail(r,
-                         sc_pool_printf(r->pool, "rope_parameters.%s",
-                                        sc_json_printable(item->string)),
-                         sc_pool_printf(r->pool,
-                                        "is none of full_attention, sliding_attention, for which "
-                                        "%s has a rope each",
-                                        c->model_type));
+            sc_read_fail(
+                r, sc_pool_printf(r->pool, "rope_parameters.%s", sc_json_printable(item->string)),
+                sc_pool_printf(r->pool,
+                               "is none of full_attention, sliding_attention, for which "
+                               "%s has a rope each",
+                               c->model_type));
     }
     rope_form full = { .json = object_or_null(r, json, "rope_parameters.", "full_attention"),
                        .where = "rope_parameters.full_attention.",

@@ -87,7 +87,7 @@ struct sc_family {
     const char *rope_type; /* of full layers, where there are no rope_parameters; NULL: "default" */
     int64_t original_max_position_embeddings; /* phi3: outside, where it decides; rope is default or
                                                * longrope. 0: neither */
-    const sc_key *key;    /* what only this family has; ends with a NULL key */
+    const sc_key *key;                        /* what only this family has; ends with a NULL key */
 };
 
 /* The family of that model_type, NULL: unknown. */

@@ -6,8 +6,8 @@
  *
  * longrope and dynamic change with the length of the sequence. The reference takes the length of
  * each forward pass, for all its tokens, and keeps the keys of earlier ones as they are: its logits
- * depend on how a prompt is cut. Here each token takes its own position + 1 for that length. This is
- * what the reference does in decode, and in a prefill up to the length from which they change;
+ * depend on how a prompt is cut. Here each token takes its own position + 1 for that length. This
+ * is what the reference does in decode, and in a prefill up to the length from which they change;
  * every way of cutting a prompt gives the same.
  *
  * Source  transformers src/transformers/modeling_rope_utils.py, _compute_*_parameters,
