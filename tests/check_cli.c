@@ -532,7 +532,7 @@ static void own_casting(void) {
 }
 
 #define FLIP(file, at)                                                                             \
-    "printf '\\001' | dd of=$H/c/" file " bs=1 seek=" at " conv=notrunc 2>$H/dd && "
+    "printf '\\253' | dd of=$H/c/" file " bs=1 seek=" at " conv=notrunc 2>$H/dd && "
 
 static const struct {
     int status;
