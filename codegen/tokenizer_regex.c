@@ -82,7 +82,7 @@ static int translate_escape(reader *r, bool inside) {
         r->at += 5;
         return rc == 0 ? add(r, "}") : rc;
     }
-    if (strchr("HKGQEkgXRON", letter))
+    if (strchr("HKGQEkgXRON123456789", letter))
         return refuse(r, ": an escape");
     if ((letter == 'p' || letter == 'P') && r->at[1] == '{')
         return translate_property(r);

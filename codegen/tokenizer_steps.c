@@ -1,6 +1,7 @@
 /* tokenizer_steps.c - normalizer, pre_tokenizer, post_processor: see tokenizer_build.h. */
 #include "tokenizer_build.h"
 
+#include "../runtime/tokenizer_parts.h"
 #include "json.h"
 #include "tokenizer_pre.h"
 
@@ -71,7 +72,7 @@ static int digit64(char c) {
     return found ? (int)(found - letters) : -1;
 }
 
-/* Base64 to the text section; whether it is a map at all is seen when the image is opened. */
+/* Base64 to the text section. */
 static int read_charsmap(sc_packer *p, const cJSON *normalizer) {
     const char *source = sc_pack_string(normalizer, "precompiled_charsmap");
     if (!source || !*source)
@@ -98,7 +99,9 @@ static int read_charsmap(sc_packer *p, const cJSON *normalizer) {
         }
     }
     s->bytes = (uint32_t)p->text.count - s->at;
-    return 0;
+    return sc_charsmap_fits((unsigned char *)p->text.bytes + s->at, s->bytes)
+               ? 0
+               : sc_pack_wrong(p, "normalizer.precompiled_charsmap", "is no compiled map");
 }
 
 static int read_normalizer(sc_packer *p, const cJSON *part) {

@@ -99,5 +99,5 @@ int sc_charsmap_apply(sc_encoder *e, const unsigned char *map, size_t map_bytes,
             rc = to ? sc_text_add(out, to, strlen(to)) : sc_text_add(out, text + at, length);
         }
     }
-    return rc == SC_EENV ? sc_encoder_no_memory(e) : rc;
+    return rc;
 }

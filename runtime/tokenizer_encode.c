@@ -10,6 +10,15 @@ int sc_encoder_no_memory(const sc_encoder *e) {
     return sc_fail(e->err, SC_EENV, "tokenizer: out of memory");
 }
 
+int sc_encoder_fail(const sc_encoder *e, int rc) {
+    return rc == SC_EFULL ? sc_fail(e->err, SC_EINPUT,
+                                    "text: the tokenizer's steps make more than %d times as much "
+                                    "of it (use the model's published tokenizer.json)",
+                                    SC_TOKENIZER_GROWTH)
+           : rc == SC_EENV ? sc_encoder_no_memory(e)
+                           : rc;
+}
+
 int sc_encoder_add(sc_encoder *e, uint32_t id) {
     if (e->count == e->room) {
         const size_t room = e->room * 2 + 64;
@@ -24,10 +33,10 @@ int sc_encoder_add(sc_encoder *e, uint32_t id) {
 }
 
 int sc_text_reserve(sc_text *text, size_t more) {
+    if (text->limit && more > text->limit - text->count)
+        return SC_EFULL;
     if (more <= text->room - text->count)
         return 0;
-    if (more > SC_TOKENIZER_GROWN_MAX - text->count)
-        return SC_EENV;
     const size_t room = text->count + more + text->room / 2 + 64;
     char *bytes = realloc(text->bytes, room);
     if (!bytes)
@@ -38,8 +47,9 @@ int sc_text_reserve(sc_text *text, size_t more) {
 }
 
 int sc_text_add(sc_text *text, const char *bytes, size_t count) {
-    if (sc_text_reserve(text, count) != 0)
-        return SC_EENV;
+    const int rc = sc_text_reserve(text, count);
+    if (rc != 0)
+        return rc;
     if (count > 0)
         memcpy(text->bytes + text->count, bytes, count);
     text->count += count;
@@ -117,6 +127,12 @@ static int encode_raw(sc_encoder *e, const char *text, size_t n, bool first) {
     return rc == 0 ? encode_added(e, SC_TRIE_NORMALIZED, encode_words, text, n, first) : rc;
 }
 
+static int begin_encoder(sc_encoder *e, size_t bytes) {
+    for (int i = 0; i < SC_TOKENIZER_STEPS_MAX; i++)
+        e->scratch[i].text.limit = bytes * SC_TOKENIZER_GROWTH + 65536;
+    return sc_match_begin(e, bytes);
+}
+
 static void end_encoder(sc_encoder *e) {
     sc_match_end(e);
     for (int i = 0; i < SC_TOKENIZER_STEPS_MAX; i++) {
@@ -166,7 +182,7 @@ int sc_tokenizer_encode(const sc_tokenizer *t, const char *text, size_t bytes, b
     sc_encoder e = { .t = t, .err = err };
     e.ids = malloc(64 * sizeof *e.ids); /* so that *ids is never NULL */
     e.room = 64;
-    rc = e.ids ? sc_match_begin(&e, n) : sc_encoder_no_memory(&e);
+    rc = e.ids ? begin_encoder(&e, n) : sc_encoder_no_memory(&e);
     if (rc == 0)
         rc = encode_all(&e, valid, n, add_special);
     if (rc == 0) {
@@ -189,7 +205,7 @@ int sc_tokenizer_normalize(const sc_tokenizer *t, const char *text, size_t bytes
     sc_encoder e = { .t = t, .err = err };
     const char *made = valid;
     bool first = true;
-    rc = sc_match_begin(&e, n);
+    rc = begin_encoder(&e, n);
     if (rc == 0)
         rc = normalize(&e, &made, &n, &first);
     char *copy = rc == 0 ? malloc(n + 1) : NULL;

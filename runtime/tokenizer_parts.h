@@ -12,7 +12,7 @@
 #include "tokenizer_file.h"
 
 #define SC_TOKENIZER_TEXT_MAX ((size_t)1 << 28)
-#define SC_TOKENIZER_GROWN_MAX ((size_t)1 << 30) /* what steps may make of it */
+#define SC_TOKENIZER_GROWTH 16 /* times as many bytes may steps make of it, and 64 KiB more */
 
 /* PCRE2's 8-bit interface, as far as it is used. */
 typedef struct {
@@ -65,6 +65,7 @@ struct sc_tokenizer {
 typedef struct { /* grows */
     char *bytes;
     size_t count, room;
+    size_t limit; /* of count; 0: none */
 } sc_text;
 
 typedef struct {
@@ -113,9 +114,11 @@ typedef struct {
 } sc_encoder;
 
 int sc_encoder_no_memory(const sc_encoder *e);
+/* rc of sc_text_…, as an error with its message. */
+int sc_encoder_fail(const sc_encoder *e, int rc);
 int sc_encoder_add(sc_encoder *e, uint32_t id);
 
-/* Room for more bytes behind count; SC_EENV, also beyond SC_TOKENIZER_GROWN_MAX. */
+/* Room for more bytes behind count. SC_EENV: no memory; SC_EFULL: beyond its limit. */
 int sc_text_reserve(sc_text *text, size_t more);
 int sc_text_add(sc_text *text, const char *bytes, size_t count);
 

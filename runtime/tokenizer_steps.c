@@ -1,4 +1,7 @@
 /* tokenizer_steps.c - normalising and splitting: see tokenizer_parts.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "tokenizer_parts.h"
 
 #include <stdlib.h>
@@ -74,24 +77,40 @@ static int each_code(sc_encoder *e, sc_step_kind kind, sc_text *out, const char 
     return rc;
 }
 
+/* As with matches, but without a list of them. */
+static int replace_literal(const sc_encoder *e, const sc_step_record *record, sc_text *out,
+                           const char *text, size_t n) {
+    const char *what = e->t->text + record->at, *to = e->t->text + record->to_at, *found;
+    size_t last = 0;
+    int rc = 0;
+    while (rc == 0 && (found = memmem(text + last, n - last, what, record->bytes)) != NULL) {
+        rc = sc_text_add(out, text + last, (size_t)(found - text) - last);
+        if (rc == 0)
+            rc = sc_text_add(out, to, record->to_bytes);
+        last = (size_t)(found - text) + record->bytes;
+    }
+    return rc == 0 ? sc_text_add(out, text + last, n - last) : rc;
+}
+
 static int replace(sc_encoder *e, uint32_t step, const char *text, size_t n) {
     const sc_step_record *record = &e->t->step[step];
     sc_scratch *s = &e->scratch[step];
+    if (!(record->how & SC_PATTERN))
+        return replace_literal(e, record, &s->text, text, n);
     int rc = sc_match_all(e, step, text, n);
-    if (rc != 0)
-        return rc;
     for (size_t i = 0; rc == 0 && i < s->segments; i++) {
         const sc_segment *g = &s->segment[i];
         rc = g->match ? sc_text_add(&s->text, e->t->text + record->to_at, record->to_bytes)
                       : sc_text_add(&s->text, text + g->start, g->end - g->start);
     }
-    return rc == SC_EENV ? sc_encoder_no_memory(e) : rc;
+    return rc;
 }
 
 /* The letter of a byte is itself where it prints, else the next free one from U+0100 on. */
 static int to_letters(sc_text *out, const char *text, size_t n) {
-    if (sc_text_reserve(out, 2 * n) != 0)
-        return SC_EENV;
+    const int rc = sc_text_reserve(out, 2 * n);
+    if (rc != 0)
+        return rc;
     char *to = out->bytes + out->count;
     for (size_t i = 0; i < n; i++) {
         const int b = (unsigned char)text[i];
@@ -185,7 +204,7 @@ int sc_step_change(sc_encoder *e, uint32_t step, const char *text, size_t n, boo
         rc = each_code(e, kind, made, text, n);
     *out = made->bytes;
     *out_bytes = made->count;
-    return rc == SC_EENV ? sc_encoder_no_memory(e) : rc;
+    return sc_encoder_fail(e, rc);
 }
 
 /* ---- splitting ---- */

@@ -356,9 +356,173 @@ START_TEST(refuses_by_key) {
 }
 END_TEST
 
+/* Whole files that somebody made to hurt; each ends in its message, and at once. */
+static const struct {
+    const char *json, *message;
+} hostile[] = {
+    { "[]", "tokenizer.json: is no object (take the model's published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}",
+      "tokenizer.json: model.type: \"WordPiece\" is not supported (BPE and Unigram are; pass ids "
+      "instead of text)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}}",
+      "tokenizer.json: model.vocab: is no object (take the model's published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"Unigram\",\"vocab\":{\"a\":0}}}",
+      "tokenizer.json: model.vocab: is no list (take the model's published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}",
+      "tokenizer.json: model.vocab: is empty (take the model's published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}",
+      "tokenizer.json: model.vocab: an id is no integer from 0 to 4194303 (take the model's "
+      "published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4194304},\"merges\":[]}}",
+      "tokenizer.json: model.vocab: an id is no integer from 0 to 4194303 (take the model's "
+      "published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"0\"},\"merges\":[]}}",
+      "tokenizer.json: model.vocab: an id is no integer from 0 to 4194303 (take the model's "
+      "published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}",
+      "tokenizer.json: model.vocab: id 0 stands for two tokens (take the model's published "
+      "tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[\"a a\",\"aa aa\"]}}",
+      "tokenizer.json: model.merges[1]: \"aaaa\" is not in model.vocab (take the model's published "
+      "tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}",
+      "tokenizer.json: model.merges[0]: is no pair of tokens (take the model's published "
+      "tokenizer.json)" },
+    { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"u\"}}",
+      "tokenizer.json: model.unk_token: is not in model.vocab (take the model's published "
+      "tokenizer.json)" },
+    { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",NaN]]}}",
+      "tokenizer.json: model.vocab: a score is not finite (take the model's published "
+      "tokenizer.json)" },
+    { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",\"b\"]]}}",
+      "tokenizer.json: model.vocab: an entry is no pair of a token and its score (take the model's "
+      "published tokenizer.json)" },
+    { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",0]]}}",
+      "tokenizer.json: model.unk_id: is no token's id (take the model's published "
+      "tokenizer.json)" },
+    { "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]]}}",
+      "tokenizer.json: model.unk_id: an id is no integer from 0 to 4194303 (take the model's "
+      "published tokenizer.json)" },
+    { "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]},\"added_tokens\":[{\"id\":0,\"content\":"
+      "\"b\"}]}",
+      "tokenizer.json: added_tokens: id 0 stands for two tokens (take the model's published "
+      "tokenizer.json)" },
+    { "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]},\"added_tokens\":[{\"id\":1,\"content\":"
+      "\"a\"}]}",
+      "tokenizer.json: added_tokens: one has another id in model.vocab (take the model's published "
+      "tokenizer.json)" },
+    { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a)\\\\1\"},\"behavior\":"
+      "\"Isolated\"}}",
+      "tokenizer.json: pattern: an escape: \"(a)\\1\" is not supported (only what PCRE2 and "
+      "Oniguruma read alike)" },
+    { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[^a[^b]]\"},\"behavior\":"
+      "\"Isolated\"}}",
+      "tokenizer.json: pattern: a negation in a class: \"[^a[^b]]\" is not supported (only what "
+      "PCRE2 and Oniguruma read alike)" },
+    { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":"
+      "\"Isolated\"},\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
+      "tokenizer.json: a pattern: PCRE2 does not take it: missing closing parenthesis at byte 1 "
+      "(use "
+      "a tokenizer with another pre_tokenizer)" },
+    { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+      "\"((a{1,100}){1,100}){1,100}\"},\"behavior\":\"Isolated\"},\"model\":{\"vocab\":{\"a\":0},"
+      "\"merges\":[]}}",
+      "tokenizer.json: a pattern: PCRE2 does not take it: regular expression is too large at byte "
+      "26 "
+      "(use a tokenizer with another pre_tokenizer)" },
+    { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"\"},\"behavior\":"
+      "\"Isolated\"}}",
+      "tokenizer.json: pre_tokenizer.pattern: is empty (take the model's published "
+      "tokenizer.json)" },
+    { "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA/w==\"},\"model\":{"
+      "\"vocab\":{\"a\":0},\"merges\":[]}}",
+      "tokenizer.json: normalizer.precompiled_charsmap: is no compiled map (take the model's "
+      "published tokenizer.json)" },
+    { "{\"decoder\":{\"type\":\"WordPiece\"}}",
+      "tokenizer.json: decoder.type: \"WordPiece\" is not supported (ByteLevel, Metaspace, "
+      "Replace, "
+      "ByteFallback, Fuse, Strip and a Sequence of them are)" },
+};
+
+START_TEST(refuses_what_is_hostile) {
+    cJSON *json = NULL;
+    sc_error err = { 0 };
+    unsigned char *image = NULL;
+    size_t bytes = 0;
+    const char *text = hostile[_i].json;
+    ck_assert_msg(sc_json_parse(&json, "hostile", text, strlen(text), &err) == 0, "%s",
+                  err.message);
+    ck_assert_int_eq(sc_tokenizer_pack(&image, &bytes, json, "tokenizer.json", &err), SC_EINPUT);
+    ck_assert_ptr_null(image);
+    ck_assert_str_eq(err.message, hostile[_i].message);
+    cJSON_Delete(json);
+}
+END_TEST
+
+/* What packs well may still go wild on a text: that is an error too, and at once. */
+static const struct {
+    const char *parts, *message;
+} wild[] = {
+    { ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a+)+$\"},\"behavior\":"
+      "\"Isolated\"}",
+      "text: the tokenizer's pattern 0 gives up: match limit exceeded (pass the text in parts)" },
+    { ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?R)?a\"},\"behavior\":"
+      "\"Isolated\"}",
+      "text: the tokenizer's pattern 0 gives up: nested recursion at the same subject position "
+      "(pass "
+      "the text in parts)" },
+    { ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+      "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"},"
+      "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"},"
+      "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"},"
+      "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"}]}",
+      "text: the tokenizer's steps make more than 16 times as much of it (use the model's "
+      "published "
+      "tokenizer.json)" },
+};
+
+START_TEST(a_wild_step_ends_in_an_error) {
+    cJSON *json = small(wild[_i].parts);
+    sc_tokenizer *t = open_json(json);
+    sc_error err = { 0 };
+    int32_t *ids = NULL;
+    int count = 0;
+    static const char text[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!";
+    ck_assert_int_eq(sc_tokenizer_encode(t, text, strlen(text), true, &ids, &count, &err),
+                     SC_EINPUT);
+    ck_assert_str_eq(err.message, wild[_i].message);
+    sc_tokenizer_close(t);
+    cJSON_Delete(json);
+}
+END_TEST
+
+/* 1 MiB of one word: merging is by a heap, so that this takes a moment only. */
+START_TEST(long_words_of_every_model_take_a_moment) {
+    enum { LENGTH = 1 << 20 };
+    static const char *const models_of[] = { "gpt2", "gemma", "unigram_whole" };
+    cJSON *models = read_kind("models");
+    char *text = malloc(LENGTH);
+    ck_assert_ptr_nonnull(text);
+    for (size_t i = 0; i < sizeof models_of / sizeof *models_of; i++) {
+        cJSON *kind = read_kind(models_of[i]);
+        complete(cJSON_GetObjectItem(kind, "tokenizer"), models);
+        sc_tokenizer *t = open_json(sc_json_get(kind, "tokenizer"));
+        int32_t *ids = NULL;
+        int count = 0;
+        memset(text, 'a', LENGTH);
+        ck_assert_int_eq(sc_tokenizer_encode(t, text, LENGTH, false, &ids, &count, NULL), 0);
+        ck_assert_int_gt(count, 0);
+        free(ids);
+        sc_tokenizer_close(t);
+        cJSON_Delete(kind);
+    }
+    free(text);
+    cJSON_Delete(models);
+}
+END_TEST
+
 /* Whatever is damaged, with its checksum made right again or not, opens to an error or works. */
-START_TEST(survives_damage) {
-    cJSON *json = small(BYTE_LEVEL);
+static void check_damage(const cJSON *json) {
     unsigned char *image = NULL, *again = NULL;
     size_t bytes = 0, same = 0;
     ck_assert_int_eq(sc_tokenizer_pack(&image, &bytes, json, "small", NULL), 0);
@@ -367,7 +531,6 @@ START_TEST(survives_damage) {
     ck_assert_mem_eq(image, again, bytes);
     for (size_t at = 0; at < bytes; at++)
         for (int mend = 0; mend < 2; mend++) {
-            char path[64];
             sc_tokenizer *t = NULL;
             memcpy(again, image, bytes);
             again[at] ^= 0xFF;
@@ -375,9 +538,7 @@ START_TEST(survives_damage) {
                 const uint64_t sum = sc_tokenizer_checksum(again + 16, bytes - 16);
                 memcpy(again + 8, &sum, 8);
             }
-            write_temporary(path, again, bytes);
-            const int rc = sc_tokenizer_open(&t, path, NULL);
-            unlink(path);
+            const int rc = sc_tokenizer_open_image(&t, again, bytes, "small", NULL);
             ck_assert(mend || rc == SC_EINPUT);
             int32_t *ids = NULL;
             int count;
@@ -387,6 +548,22 @@ START_TEST(survives_damage) {
         }
     free(again);
     free(image);
+}
+
+START_TEST(survives_damage) {
+    static const char unigram[] =
+        "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"u\",0],[\"a\",-1],[\"ab\",-2]]"
+        "},"
+        "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"_\"},"
+        "\"added_tokens\":[{\"id\":3,\"content\":\" 1\",\"normalized\":true}]}";
+    cJSON *json = small(BYTE_LEVEL);
+    check_damage(json);
+    cJSON_Delete(json);
+    ck_assert_int_eq(sc_json_parse(&json, "small", unigram, strlen(unigram), NULL), 0);
+    check_damage(json);
+    cJSON_ReplaceItemInObject(cJSON_GetObjectItem(json, "model"), "type",
+                              cJSON_CreateString("slipcast_spm"));
+    check_damage(json);
     cJSON_Delete(json);
 }
 END_TEST
@@ -402,6 +579,9 @@ Suite *tokenizer_suite(void) {
     tcase_add_test(all, replaces_broken_bytes);
     tcase_add_test(all, follows_the_options);
     tcase_add_test(all, refuses_by_key);
+    tcase_add_loop_test(all, refuses_what_is_hostile, 0, (int)(sizeof hostile / sizeof *hostile));
+    tcase_add_loop_test(all, a_wild_step_ends_in_an_error, 0, (int)(sizeof wild / sizeof *wild));
+    tcase_add_test(all, long_words_of_every_model_take_a_moment);
     tcase_add_test(all, survives_damage);
     suite_add_tcase(suite, all);
     return suite;

@@ -7,6 +7,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* The tokenizer alone, as a file of a vocabulary is opened. */
+static void use_vocabulary(const char *path) {
+    sc_error err = { 0 };
+    sc_gguf *gguf = NULL;
+    unsigned char *image = NULL;
+    size_t bytes;
+    sc_pool *pool = sc_pool_create();
+    int rc = pool ? sc_gguf_open_vocabulary(&gguf, pool, path, &err) : SC_OK;
+    if (!rc && gguf && gguf->tokenizer)
+        rc = sc_tokenizer_pack(&image, &bytes, gguf->tokenizer, path, &err);
+    if (rc)
+        fuzz_refusal(rc, &err);
+    free(image);
+    sc_gguf_close(gguf);
+    sc_pool_destroy(pool);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
     sc_error err = { 0 };
@@ -30,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     free(image);
     sc_gguf_close(gguf);
+    use_vocabulary(path);
     close(fd);
     sc_pool_destroy(pool);
     return 0;
