@@ -129,16 +129,23 @@ static void read_window(sc_reader *r) {
 }
 
 static void read_act(sc_reader *r) {
-    static const char *const known[] = { "silu",     "swish",     "gelu", "gelu_pytorch_tanh",
-                                         "gelu_new", "gelu_fast", "relu", "relu2" };
+    static const struct {
+        const char *name;
+        sc_activation act;
+    } known[] = {
+        { "silu", SC_ACT_SILU },          { "swish", SC_ACT_SILU },
+        { "gelu", SC_ACT_GELU },          { "gelu_pytorch_tanh", SC_ACT_GELU_TANH },
+        { "gelu_new", SC_ACT_GELU_TANH }, { "gelu_fast", SC_ACT_GELU_TANH },
+        { "relu", SC_ACT_RELU },          { "relu2", SC_ACT_RELU2 },
+    };
     const sc_family *f = r->config->family;
     const char *key = f->act_key ? f->act_key : "hidden_act";
     const cJSON *item = sc_read_item(r, key);
     const char *usual = f->hidden_act ? f->hidden_act : "silu";
     const char *name = !item ? usual : cJSON_IsString(item) ? item->valuestring : "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i], name))
-            r->config->hidden_act = known[i];
+        if (!strcmp(known[i].name, name))
+            r->config->hidden_act = known[i].act;
     if (!r->config->hidden_act)
         sc_read_fail(r, key,
                      sc_pool_printf(r->pool,
