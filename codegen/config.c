@@ -74,6 +74,12 @@ static void read_head_dim(sc_reader *r) {
     sc_config *c = r->config;
     const int64_t usual = c->family->head_dim ? c->family->head_dim : SC_NULL;
     c->head_dim = sc_read_count(r, "head_dim", usual, usual == SC_NULL || c->family->head_dim_null);
+    if (!r->rc && c->head_dim && c->family->head_dim_computed &&
+        c->head_dim * c->num_attention_heads != c->hidden_size)
+        sc_read_unsupported(
+            r, "head_dim",
+            sc_pool_printf(r->pool, "%lld is not hidden_size / num_attention_heads, as %s has it",
+                           (long long)c->head_dim, c->model_type));
     if (r->rc || c->head_dim)
         return;
     if (c->hidden_size % c->num_attention_heads)

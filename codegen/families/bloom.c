@@ -63,6 +63,7 @@ const sc_family sc_family_bloom = {
     .hidden_size = 64,
     .num_hidden_layers = 2,
     .num_attention_heads = 8,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 250880,
     .bos_token_id = 1,

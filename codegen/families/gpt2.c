@@ -88,6 +88,7 @@ const sc_family sc_family_gpt2 = {
     .num_hidden_layers = 12,
     .num_attention_heads = 12,
     .max_position_embeddings = 1024,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 50257,
     .bos_token_id = 50256,

@@ -95,6 +95,7 @@ const sc_family sc_family_gpt_neo = {
     .num_attention_heads = 16,
     .max_position_embeddings = 2048,
     .widths = widths,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 50257,
     .bos_token_id = 50256,

@@ -46,6 +46,7 @@ const sc_family sc_family_gpt_neox = {
     .num_hidden_layers = 44,
     .num_attention_heads = 64,
     .max_position_embeddings = 2048,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 50432,
     .intermediate_size = 24576,

@@ -62,6 +62,7 @@ const sc_family sc_family_opt = {
     .num_hidden_layers = 12,
     .num_attention_heads = 12,
     .max_position_embeddings = 2048,
+    .head_dim_computed = true,
     .build = build,
     .alias = aliases,
     .vocab_size = 50272,
