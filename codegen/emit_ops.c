@@ -56,6 +56,7 @@ static const struct {
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
     [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
+    [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
 };
 
 static const char *weight_text(const sc_op_set *set, const sc_weight *w) {
@@ -486,6 +487,8 @@ void sc_emit_end(sc_op_set *set) {
         sc_scope_flag(set->top,
                       sc_pool_printf(set->top->pool, "uses_%s", row_functions[i].function),
                       set->used[i]);
+    sc_scope_flag(set->top, "uses_position",
+                  set->used[SC_ROW_POSITION] || set->used[SC_ROW_TEMPERATURE]);
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
     if (set->plan->options.cuda)

@@ -176,6 +176,7 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
     [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
     [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
+    [SC_ROW_TEMPERATURE] = "temperature",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {

@@ -98,6 +98,7 @@ typedef enum {
                       * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
                       * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
     SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROW_TEMPERATURE, /* out = a (f[0] log(1 + floor((position + 1) / n[1])) + 1), n[0] wide */
     SC_ROWS
 } sc_row_kind;
 

@@ -429,6 +429,16 @@ sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char 
                                               .act = b->config->hidden_act });
 }
 
+void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix) {
+    const char *gate = sc_pool_printf(b->pool, "%s.gate_proj", prefix);
+    const char *up = sc_pool_printf(b->pool, "%s.up_proj", prefix);
+    const char *down = sc_pool_printf(b->pool, "%s.down_proj", prefix);
+    if (!gate || !up || !down)
+        no_memory(b);
+    else
+        sc_build_onto(b, sc_build_gated(b, x, ffn, gate, up, false), ffn, down, false, 1);
+}
+
 /* ---- experts ---- */
 
 /* What one expert has of a weight of `modules` parts: modules of its own, prefix, its number, a dot,

@@ -131,6 +131,9 @@ sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, 
 /* The same of one module that holds gate, then up. */
 sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char *module);
 
+/* The whole of a gated MLP, onto the residual stream: prefix's gate_proj, up_proj, down_proj. */
+void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix);
+
 /* A mixture of experts: softmax of the router's scores, the top_k best, their MLPs onto the
  * residual stream. Their tensors are modules of each expert, or all experts' in one. */
 typedef struct {

@@ -167,13 +167,13 @@ static inline int64_t first_row(const step *s, int thread) {
     return s->rows * thread / s->threads;
 }
 
-{{#uses_add_position}}
+{{#uses_position}}
 /* Of a row's token, from the row's first token on that is no padding; of padding 0. */
 static inline int64_t position(const step *s, int64_t row) {
     const int64_t b = row / s->tokens;
     return most(0, s->seen[b] + row % s->tokens - padding_of(s, b));
 }
-{{/uses_add_position}}
+{{/uses_position}}
 
 {{> ops/rows.c}}
 {{#uses_rotate}}

@@ -123,6 +123,18 @@ static inline void add_position(const float *x, const weight *table, int64_t pos
 }
 
 {{/uses_add_position}}
+{{#uses_temperature}}
+/* Queries grow with their position, by the logarithm of how many floors it is high:
+ * Llama4TextAttention. */
+static inline void temperature(const float *x, int64_t pos, int64_t floor_scale, float scale,
+                               int64_t width, float *y) {
+    const float floors = floorf(((float)pos + 1.0f) / (float)floor_scale);
+    const float factor = log1pf(floors) * scale + 1.0f;
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * factor;
+}
+
+{{/uses_temperature}}
 {{#pairs}}
 /* A row as linears take it, to whole vectors. */
 static inline void operands(const float *x, int64_t width, operand *y) {
