@@ -36,17 +36,26 @@ static const char *stride_of(const sc_op_set *set, sc_span span) {
                           sc_macro(set->top->pool, value_of(set, span)->name));
 }
 
+/* " + 64", "" for the value's beginning. */
+static const char *offset_text(const sc_op_set *set, sc_span span) {
+    sc_pool *pool = set->top->pool;
+    const char *text = span.at ? sc_pool_printf(pool, " + %lld", (long long)span.at) : "";
+    if (span.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)span.step);
+    return text ? text : "";
+}
+
 /* "m->x + row * X_STRIDE + 64". */
 static const char *row_of(const sc_op_set *set, const char *field, sc_span span) {
     sc_pool *pool = set->top->pool;
     const char *text = sc_pool_printf(pool, "m->%s + row * %s", field, stride_of(set, span));
-    return span.at && text ? sc_pool_printf(pool, "%s + %lld", text, (long long)span.at) : text;
+    return text ? sc_pool_printf(pool, "%s%s", text, offset_text(set, span)) : NULL;
 }
 
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b, o the rows that are read and written, w, W
- * the weights, 0 … 5 the counts, f, g the factors, p the token's position, r the rope. */
+ * the weights, 0 … 5 the counts, f, g the factors, p the token's position, i its id, r the rope. */
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
@@ -56,6 +65,9 @@ static const struct {
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
     [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
+    [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_SCALE] = { "scale", "aw01o" },
+    [SC_ROW_LOOKUP] = { "lookup", "afwgi10o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
 };
 
@@ -82,6 +94,8 @@ static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char 
         return sc_pool_strdup(pool, sc_float_literal(number, op->f[letter == 'g']));
     case 'p':
         return "position(s, row)";
+    case 'i':
+        return "token_of(s, row)";
     case 'r':
         return sc_pool_printf(pool,
                               "m->cos%d + row * ROPE%d_PAIRS, m->sin%d + row * ROPE%d_PAIRS, "
@@ -217,6 +231,12 @@ static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     return l->add && text ? sc_pool_printf(pool, "%s + vec_load(y)", text) : text;
 }
 
+/* Where a linear finds its weights. */
+static const char *weights_type(const sc_op_set *set) {
+    return sc_pool_printf(set->top->pool, "%s%s", set->plan->options.name,
+                          strcmp(set->weights, "w") ? "_weights" : "_layer_weights");
+}
+
 static const char *linear_what(const sc_op_set *set, const sc_linear *l) {
     const char *const what[] = { l->w->field, "q_proj, k_proj and v_proj in one",
                                  "act(gate_proj) * up_proj" };
@@ -237,9 +257,12 @@ static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
     sc_scope_text(&s, "field", l->w->field);
     sc_scope_text(&s, "bias_field", l->bias ? l->bias->field : "");
     const char *x = operand_field(set, l->x);
-    sc_scope_text(&s, "x", l->x.at ? sc_pool_printf(pool, "%s + %lld", x, (long long)l->x.at) : x);
+    sc_scope_text(&s, "x", sc_pool_printf(pool, "%s%s", x, offset_text(set, l->x)));
+    sc_scope_text(&s, "weights_type", weights_type(set));
+    sc_scope_flag(&s, "layered", l->x.step || l->y.step);
     sc_scope_text(&s, "x_stride", stride_of(set, l->x));
     sc_scope_text(&s, "y", y->name);
+    sc_scope_text(&s, "y_at", offset_text(set, l->y));
     sc_scope_text(&s, "y_stride", stride_of(set, l->y));
     sc_scope_text(&s, "what", linear_what(set, l));
     sc_scope_number(&s, "in", l->in);
@@ -266,6 +289,8 @@ static const char *linear_name(sc_op_set *set, const sc_op *op, const sc_row_op 
     const sc_linear *l = &op->linear;
     sc_pool *pool = set->top->pool;
     const char *text = sc_op_text(pool, set->plan->graph, op);
+    if (strcmp(set->weights, "w") && text)
+        text = sc_pool_printf(pool, "%s, of no layer", text);
     if (norm && text) /* a device norms on the way */
         text = sc_pool_printf(pool, "%s, normed by eps %g", text, (double)norm->f[0]);
     int number = 0;
@@ -299,6 +324,8 @@ static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op, const s
     sc_scope body = sc_scope_item(item, "linear");
     const sc_row_op *before = set->plan->options.cuda ? norm : NULL;
     sc_scope_text(&body, "fn", linear_name(set, op, before));
+    sc_scope_text(&body, "weights", set->weights);
+    sc_scope_flag(&body, "layered", op->linear.x.step || op->linear.y.step);
     if (set->plan->options.cuda) {
         sc_scope_flag(&body, "normed", norm != NULL);
         if (norm)
@@ -314,6 +341,8 @@ static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op, const s
 
 static void emit_span(const sc_op_set *set, sc_scope *s, const char *what, sc_span span) {
     sc_pool *pool = set->top->pool;
+    if (span.value < 0)
+        return;
     sc_scope_text(s, sc_pool_printf(pool, "%s_from", what),
                   sc_pool_printf(pool, "s->model->%s + row * %s + %lld", value_of(set, span)->name,
                                  stride_of(set, span), (long long)span.at));
@@ -336,7 +365,8 @@ static void emit_slopes(const sc_op_set *set, sc_scope *s, const sc_attention *a
 static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a, int layer,
                            const char *layers) {
     const sc_plan *plan = set->plan;
-    const int shape = plan->layer[layer].shape;
+    const bool keeps = a->k.value >= 0;
+    const int shape = plan->layer[plan->config->layer[layer].kv_source].shape;
     const int64_t group = a->heads / a->kv_heads;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
     const sc_value *out = value_of(set, a->out);
@@ -382,6 +412,12 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     }
     sc_scope body = sc_scope_item(item, "attention");
     sc_scope_number(&body, "attention_id", set->kind);
+    sc_scope_flag(&body, "keeps", keeps);
+    sc_scope_flag(&s, "keeps", keeps);
+    sc_scope_text(&body, "source",
+                  keeps ? "layer"
+                        : sc_pool_printf(set->top->pool, "%s_place[layer].source",
+                                         plan->options.name));
     if (plan->options.cuda) {
         sc_scope_text(&body, "q_norm_w", device_weight(set, a->q_norm));
         sc_scope_text(&body, "k_norm_w", device_weight(set, a->k_norm));
@@ -409,6 +445,7 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
                                : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
     sc_scope_flag(&s, "bias", e->gate_up_bias != NULL);
     sc_scope_flag(&s, "weigh_input", e->weigh_input);
+    sc_scope_flag(&s, "add", e->add);
     sc_scope_text(&s, "x", e->weigh_input ? value_of(set, e->x)->name : operand_field(set, e->x));
     sc_scope_text(&s, "x_stride", stride_of(set, e->x));
     sc_scope_text(&s, "route", value_of(set, e->route)->name);
@@ -489,6 +526,7 @@ void sc_emit_end(sc_op_set *set) {
                       set->used[i]);
     sc_scope_flag(set->top, "uses_position",
                   set->used[SC_ROW_POSITION] || set->used[SC_ROW_TEMPERATURE]);
+    sc_scope_flag(set->top, "uses_token", set->used[SC_ROW_LOOKUP]);
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
     if (set->plan->options.cuda)

@@ -67,7 +67,8 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             else
                 g->value[op->experts.x.value].operand = true;
             mark_floats(g, op->experts.route);
-            mark_floats(g, op->experts.out);
+            if (op->experts.add)
+                mark_floats(g, op->experts.out);
         }
     }
 }
@@ -176,7 +177,8 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
     [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
     [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
-    [SC_ROW_TEMPERATURE] = "temperature",
+    [SC_ROW_MULTIPLY] = "multiply", [SC_ROW_SCALE] = "scale",
+    [SC_ROW_LOOKUP] = "lookup",     [SC_ROW_TEMPERATURE] = "temperature",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -185,6 +187,8 @@ static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
     const char *text = g->value[s.value].name;
     if (s.at)
         text = sc_pool_printf(pool, "%s + %lld", text, (long long)s.at);
+    if (s.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)s.step);
     return text ? text : "";
 }
 
@@ -251,8 +255,10 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
     if (a->sinks && text)
         text = sc_pool_printf(pool, "%s, sinks", text);
     if (a->q_norm && text)
-        text = sc_pool_printf(pool, "%s, q_norm and k_norm eps %s", text,
+        text = sc_pool_printf(pool, "%s, q_norm%s eps %s", text, a->k_norm ? " and k_norm" : "",
                               real_text(real, a->norm_eps));
+    if (a->k.value < 0 && text)
+        text = sc_pool_printf(pool, "%s, of another layer's keys and values", text);
     if (a->rope >= 0 && text)
         text = sc_pool_printf(pool, "%s, rope %d", text, a->rope);
     return text;
@@ -261,8 +267,8 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
 static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
     char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
     const char *text = sc_pool_printf(
-        pool, "%s += experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
-        span_text(pool, g, e->x), span_text(pool, g, e->route),
+        pool, "%s %s experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
+        e->add ? "+=" : "=", span_text(pool, g, e->x), span_text(pool, g, e->route),
         e->weigh_input ? ", which weighs it" : "", (long long)e->top_k, (long long)e->experts,
         (long long)e->ffn);
     if (e->gate_up_bias && text)

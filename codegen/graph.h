@@ -60,10 +60,10 @@ typedef struct {
     bool floats;      /* something else reads it, or adds to it */
 } sc_value;
 
-/* Elements at … of a row of a value. */
+/* Elements at … of a row of a value; in layer i of a list of layers, at + i * step …. */
 typedef struct {
     int value; /* -1: none */
-    int64_t at;
+    int64_t at, step;
 } sc_span;
 
 /* ---- operations ---- */
@@ -98,6 +98,9 @@ typedef enum {
                       * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
                       * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
     SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROW_MULTIPLY, /* out = a b, n[0] wide */
+    SC_ROW_SCALE,    /* out = a w, n[0] wide; w has n[1], as many or one */
+    SC_ROW_LOOKUP,   /* out = f[0] a + f[1] row id of w [n[1], n[0]]; row 0 for ids from n[1] on */
     SC_ROW_TEMPERATURE, /* out = a (f[0] log(1 + floor((position + 1) / n[1])) + 1), n[0] wide */
     SC_ROWS
 } sc_row_kind;
@@ -129,7 +132,7 @@ typedef struct {
     bool chunked;   /* of positions i * window … (i + 1) * window - 1 */
     float scale;                                   /* of q.k */
     float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
-    sc_span q, k, v, out;             /* k, v: none where the layer reads another's cache */
+    sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
     const sc_weight *sinks; /* [heads]: a score more in each softmax, of no value; NULL: none */
@@ -137,12 +140,13 @@ typedef struct {
     int rope;           /* rotates q and k, in halves; -1: none */
 } sc_attention;
 
-/* out += sum over the chosen experts of weight * down(act(gate(x)) * up(x)). */
+/* out (+)= sum over the chosen experts of weight * down(act(gate(x)) * up(x)). */
 typedef struct {
     int64_t experts, top_k, hidden, ffn;
     sc_activation act;
     float alpha, limit;              /* limit not 0: GptOssExperts' gate, templates/ops/experts.c */
     bool weigh_input;                /* x is weighed instead: Llama4TextMoe */
+    bool add;                        /* onto out */
     sc_span x, route, out;           /* route: what SC_ROW_ROUTE wrote */
     const sc_weight *gate_up, *down; /* a block per expert */
     const sc_weight *gate_up_bias, *down_bias; /* NULL: none */

@@ -120,6 +120,8 @@ void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *modu
 /* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
  * attention; o_proj reads its out. */
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);
+/* The layer whose keys and values this one reads: itself, unless it shares. */
+const sc_layer_config *sc_build_kv(const sc_builder *b);
 /* Width of what attention gives: heads of v_head_dim. */
 int64_t sc_build_attended(const sc_builder *b);
 /* act(W x + b) of one module; "ffn". */
@@ -144,7 +146,9 @@ typedef struct {
     float scale;                  /* of all weights; 0: 1 */
     const char *router;           /* "mlp.gate" */
     bool router_bias;             /* its linear has one */
+    float router_scale;           /* of its scores; 0: 1 */
     const char *correction;       /* a vector that is added to the scores to choose by */
+    const char *expert_scale;     /* a vector: of each expert's weights */
     const char *prefix;           /* "mlp.experts" */
     const char *gate, *up, *down; /* "gate_proj"; gate NULL: prefix.gate_up_proj, prefix.down_proj */
     bool in_out;                  /* those are [experts, in, out] */
@@ -155,6 +159,10 @@ typedef struct {
 } sc_expert_spec;
 enum { SC_MOST_EXPERTS = 4096 };
 void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec);
+/* Its two halves: what experts each token takes, by x; what they make of x, into out. */
+sc_span sc_build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec);
+void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_spec *spec,
+                     sc_span out, bool add);
 
 /* The index of the layer's rope for that width of a head. */
 int sc_build_rope(sc_builder *b, int64_t head_dim);

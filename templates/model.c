@@ -175,6 +175,14 @@ static inline int64_t position(const step *s, int64_t row) {
 }
 {{/uses_position}}
 
+{{#uses_token}}
+/* The row's token; 0 of padding. */
+static inline int64_t token_of(const step *s, int64_t row) {
+    const int64_t b = row / s->tokens, token = row % s->tokens;
+    return s->seen[b] + token < padding_of(s, b) ? 0 : s->ids[b * s->ids_stride + token];
+}
+
+{{/uses_token}}
 {{> ops/rows.c}}
 {{#uses_rotate}}
 /* Rotate-half: pair i of count is (x[i], x[i + count]). */
@@ -356,22 +364,29 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     {{name}}_model *m = s->model;
 {{#ops}}
 {{> ops/row_loop.c}}
-{{#linear}}
-    {{fn}}(s, thread, w);
-    sc_threads_barrier(m->threads);
-{{/linear}}
+{{> ops/linear_call.c}}
 {{#attention}}
 {{#offloading}}
     if (!thread)
-        {{name}}_cache_begin(s->cache, layer);
+        {{name}}_cache_begin(s->cache, {{source}});
     sc_threads_barrier(m->threads);
 {{/offloading}}
+{{#keeps}}
     keep{{attention_id}}(s, thread, layer);
     sc_threads_barrier(m->threads);
-    attention{{attention_id}}(s, thread, layer, w);
+{{/keeps}}
+    attention{{attention_id}}(s, thread, {{source}}, w);
     sc_threads_barrier(m->threads);
+{{#keeps}}
     if (!thread)
         count_tokens(s, layer);
+{{/keeps}}
+{{^keeps}}
+{{#offloading}}
+    if (!thread)
+        {{name}}_cache_end(s->cache, {{source}});
+{{/offloading}}
+{{/keeps}}
 {{/attention}}
 {{#experts}}
     if (!thread)
@@ -398,6 +413,7 @@ static void work(void *arg, int thread, int threads) {
     sc_threads_barrier(m->threads);
 {{#first_ops}}
 {{> ops/row_loop.c}}
+{{> ops/linear_call.c}}
 {{/first_ops}}
 {{#layer_calls}}
     layer{{kind}}(s, thread, {{layer}});
@@ -406,6 +422,7 @@ static void work(void *arg, int thread, int threads) {
         return;
 {{#last_ops}}
 {{> ops/row_loop.c}}
+{{> ops/linear_call.c}}
 {{/last_ops}}
     head(s, thread);
 }
@@ -541,6 +558,8 @@ static int check_call(const {{name}}_cache *cache, const int32_t *rows, int batc
         taken[row] = true;
         const int64_t seen = cache->now.seen[0][row];
         for (int layer = 0; layer < LAYERS; layer++) {
+            if ({{name}}_place[layer].shape < 0) /* it keeps none of its own */
+                continue;
             if (cache->now.seen[layer][row] != seen)
                 return sc_fail(
                     err, SC_ESTATE,

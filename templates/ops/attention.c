@@ -236,6 +236,7 @@ static void attention{{id}}(const step *s, int thread, int layer, const {{name}}
     }
 }
 
+{{#keeps}}
 /* K and V of the step go to the cache: {{#k_norm}}normed, {{/k_norm}}{{#roped}}rotated, {{/roped}}in its dtype. */
 static void keep{{id}}(const step *s, int thread, int layer) {
     for (int64_t task = thread; task < s->batch * SHAPE{{shape}}_KV_HEADS; task += s->threads) {
@@ -266,3 +267,4 @@ static void keep{{id}}(const step *s, int thread, int layer) {
     }
 }
 
+{{/keeps}}

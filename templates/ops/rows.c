@@ -123,6 +123,32 @@ static inline void add_position(const float *x, const weight *table, int64_t pos
 }
 
 {{/uses_add_position}}
+{{#uses_multiply}}
+/* y = a * b. */
+static inline void multiply(const float *a, const float *b, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = a[i] * b[i];
+}
+
+{{/uses_multiply}}
+{{#uses_scale}}
+/* y = x * w, each by its own or all by the one. */
+static inline void scale(const float *x, const float *w, int64_t width, int64_t weights, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * w[weights > 1 ? i : 0];
+}
+
+{{/uses_scale}}
+{{#uses_lookup}}
+/* y = x * fx + row id of the table [rows, width] * ft; an id that it does not have takes row 0. */
+static inline void lookup(const float *x, float fx, const weight *table, float ft, int64_t id,
+                          int64_t rows, int64_t width, float *y) {
+    const weight *from = table + (id < rows ? id : 0) * width;
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * fx + weight_float(from[i]) * ft;
+}
+
+{{/uses_lookup}}
 {{#uses_temperature}}
 /* Queries grow with their position, by the logarithm of how many floors it is high:
  * Llama4TextAttention. */
