@@ -369,12 +369,14 @@ static void read_model(sc_reader *r, const cJSON *generation) {
     else if (!is_own(r, "mlp_bias"))
         refuse(r, "mlp_bias", "this family has no such bias");
     read_quantization(r);
-    refuse(r, "per_layer_config", "this family's layers are alike");
+    if (!f->per_layer)
+        refuse(r, "per_layer_config", "this family's layers are alike");
     refuse_foreign(r);
     read_keys(r);
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
         if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION &&
-            !(c->layer[i].type == SC_CHUNKED_ATTENTION && f->attention_chunk_size))
+            !(c->layer[i].type == SC_CHUNKED_ATTENTION && f->attention_chunk_size) &&
+            c->layer[i].kv_source == i)
             sc_read_unsupported(r, "layer_types",
                                 sc_pool_printf(r->pool, "%s is not what %s does",
                                                sc_layer_type_name(c->layer[i].type),

@@ -53,6 +53,8 @@ struct sc_family {
     bool window_not_null;              /* sliding_window must not be null */
     bool window_switch;                /* use_sliding_window false makes sliding_window null */
 
+    bool per_layer; /* per_layer_config may tell layers apart: of others it is refused */
+
     const char *no_cache; /* why no cache can be cast of it; NULL: it can */
 
     /* Layer types when the file lists none: by the period, else by what windows there are. */

@@ -171,6 +171,14 @@ int sc_build_rope(sc_builder *b, int64_t head_dim);
 void sc_build_olmo2(sc_builder *b);
 void sc_build_gemma2(sc_builder *b, bool qk_norm);
 
+/* What gemma3n shares with gemma4: gemma4_text.c. Attention with norms of q, k and v (k_is_v: v is
+ * k, before both are normed), of scale 1, reading another layer's keys and values where it shares. */
+sc_attention *sc_build_gemma4_attention(sc_builder *b, sc_span x, bool k_is_v);
+/* Every token's inputs to all layers, before the layers: the span of a layer's own. */
+sc_span sc_build_layer_inputs(sc_builder *b);
+/* The layer's, gated by x: to be added to the residual stream; "out". */
+sc_span sc_build_layer_input(sc_builder *b, sc_span x, sc_span input);
+
 /* Where a decoder of llama's shape differs from the next. */
 typedef struct {
     bool qkv_bias, o_bias, mlp_bias;
