@@ -47,8 +47,9 @@ static void emit_shapes(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
+static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer, bool has_states) {
     static const sc_cache_shape none;
+    int states = 0;
     for (int i = 0; i < plan->layers; i++) {
         const sc_layer_config *config = &plan->config->layer[i];
         const sc_layer_cache *layer = &plan->layer[i];
@@ -60,6 +61,10 @@ static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
         sc_scope_number(&s, "shape", layer->shape);
         sc_scope_number(&s, "source",
                         layer->shape < 0 && config->kv_source == i ? -1 : config->kv_source);
+        sc_scope_flag(&s, "has_states", has_states);
+        if (has_states)
+            sc_scope_number(&s, "state", config->states ? states : -1);
+        states += config->states;
         sc_scope_number(&s, "max_length", sc_plan_max_length(plan, i));
         sc_scope_flag(&s, "offloading", plan->options.offloading);
         if (plan->options.offloading) {
@@ -138,9 +143,11 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     int states = 0;
     bool indexer = false;
     emit_shapes(top, plan);
-    for (int i = 0; i < plan->layers; i++)
+    for (int i = 0; i < plan->layers; i++) {
         indexer |= plan->layer[i].indexer_keys.bytes > 0;
-    emit_places(top, plan, indexer);
+        states += plan->config->layer[i].states;
+    }
+    emit_places(top, plan, indexer, states > 0);
     for (int i = 0; i < plan->layers; i++) {
         const sc_layer_cache *layer = &plan->layer[i];
         const sc_layer_config *config = &plan->config->layer[i];
@@ -150,7 +157,6 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
         for (int k = 0; k < config->states; k++) {
             emit_buffer(top, plan, i, config->state[k].name, &layer->state[k], false);
             emit_state(top, plan, i, k);
-            states++;
         }
     }
     sc_scope_flag(top, "offloading", plan->options.offloading);

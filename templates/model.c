@@ -340,7 +340,7 @@ static void embed(const step *s, int thread) {
     }
 }
 
-/* The layer's cache has been given the pass's tokens. */
+/* The layer has been given the pass's tokens. */
 static void count_tokens(const step *s, int layer) {
     for (int64_t b = 0; b < s->batch; b++)
         {{name}}_cache_advance(s->cache, layer, s->row[b], s->tokens);
@@ -370,8 +370,6 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     sc_threads_barrier(m->threads);
     attention{{attention_id}}(s, thread, layer, w);
     sc_threads_barrier(m->threads);
-    if (!thread)
-        count_tokens(s, layer);
 {{/attention}}
 {{#experts}}
     if (!thread)
@@ -387,6 +385,8 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     sc_threads_barrier(m->threads);
 {{/experts}}
 {{/ops}}
+    if (!thread)
+        count_tokens(s, layer);
 }
 
 {{/kinds}}
