@@ -102,6 +102,19 @@ static void emit_buffer(sc_scope *top, const sc_plan *plan, int layer, const cha
         top->rc = s.rc;
 }
 
+/* Its shape as the runner writes it to a file. */
+static void emit_state_dump(sc_scope *s, const sc_plan *plan, const sc_state_config *c,
+                            int64_t elements) {
+    static const char *const names[] = { [SC_F32] = "F32", [SC_F16] = "F16", [SC_BF16] = "BF16" };
+    const char *dims = "";
+    for (int i = 0; i < c->rank && dims; i++)
+        dims = sc_pool_printf(s->pool, "%s%s%lld", dims, i ? ", " : "", (long long)c->dim[i]);
+    sc_scope_number(s, "rank", c->rank);
+    sc_scope_text(s, "dims", dims);
+    sc_scope_number(s, "elements", elements);
+    sc_scope_text(s, "state_dump", names[c->float32 ? SC_F32 : plan->options.dtype]);
+}
+
 /* A recurrent state is one channel of all its elements. */
 static void emit_state(sc_scope *top, const sc_plan *plan, int layer, int index) {
     const sc_state_config *c = &plan->config->layer[layer].state[index];
@@ -118,6 +131,8 @@ static void emit_state(sc_scope *top, const sc_plan *plan, int layer, int index)
     sc_scope_number(&s, "channels", recurrent ? 1 : c->dim[0]);
     sc_scope_number(&s, "columns", recurrent ? elements : c->dim[1]);
     sc_scope_text(&s, "what", c->name);
+    if (plan->graph)
+        emit_state_dump(&s, plan, c, elements);
     sc_scope_text(&s, "state_dtype", sc_dtype_name(c->float32 ? SC_F32 : plan->options.dtype));
     if (s.rc)
         top->rc = s.rc;

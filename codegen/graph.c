@@ -27,11 +27,14 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
         w[0] = op->attention.q_norm;
         w[1] = op->attention.k_norm;
         w[2] = op->attention.sinks;
-    } else {
+    } else if (op->kind == SC_OP_EXPERTS) {
         w[0] = op->experts.gate_up;
         w[1] = op->experts.down;
         w[2] = op->experts.gate_up_bias;
         w[3] = op->experts.down_bias;
+    } else {
+        w[0] = op->conv.w;
+        w[1] = op->conv.bias;
     }
     for (int k = 0; k < SC_OP_WEIGHTS; k++)
         if (w[k] && !i--)
@@ -61,13 +64,16 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->attention.q);
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
-        } else {
+        } else if (op->kind == SC_OP_EXPERTS) {
             if (op->experts.weigh_input)
                 mark_floats(g, op->experts.x);
             else
                 g->value[op->experts.x.value].operand = true;
             mark_floats(g, op->experts.route);
             mark_floats(g, op->experts.out);
+        } else {
+            mark_floats(g, op->conv.x);
+            mark_floats(g, op->conv.y);
         }
     }
 }
@@ -174,9 +180,9 @@ static const char *const acts[SC_ACTS] = { "none", "silu", "gelu", "gelu_pytorch
 
 static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
-    [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
-    [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
-    [SC_ROW_TEMPERATURE] = "temperature",
+    [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
+    [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_POSITION] = "position", [SC_ROW_TEMPERATURE] = "temperature",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -260,17 +266,25 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
 
 static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
     char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
-    const char *text = sc_pool_printf(
-        pool, "%s += experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
-        span_text(pool, g, e->x), span_text(pool, g, e->route),
-        e->weigh_input ? ", which weighs it" : "", (long long)e->top_k, (long long)e->experts,
-        (long long)e->ffn);
+    const char *text =
+        sc_pool_printf(pool, "%s += experts %s by %s%s: %lld of %lld, ffn %lld",
+                       span_text(pool, g, e->out), span_text(pool, g, e->x),
+                       span_text(pool, g, e->route), e->weigh_input ? ", which weighs it" : "",
+                       (long long)e->top_k, (long long)e->experts, (long long)e->ffn);
     if (e->gate_up_bias && text)
         text = sc_pool_printf(pool, "%s, bias", text);
     if (!text || e->limit <= 0)
         return text ? sc_pool_printf(pool, "%s, %s", text, acts[e->act]) : NULL;
     return sc_pool_printf(pool, "%s, sigmoid of %s gate, limit %s", text,
                           real_text(alpha, e->alpha), real_text(limit, e->limit));
+}
+
+static const char *conv_text(sc_pool *pool, const sc_graph *g, const sc_conv *c) {
+    const char *text =
+        sc_pool_printf(pool, "%s = conv %s: channels %lld, columns %lld%s",
+                       span_text(pool, g, c->y), span_text(pool, g, c->x), (long long)c->channels,
+                       (long long)c->columns, c->bias ? ", bias" : "");
+    return c->act && text ? sc_pool_printf(pool, "%s, %s", text, acts[c->act]) : text;
 }
 
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
@@ -280,7 +294,9 @@ const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
         return linear_text(pool, graph, &op->linear);
     if (op->kind == SC_OP_ATTENTION)
         return attention_text(pool, graph, &op->attention);
-    return experts_text(pool, graph, &op->experts);
+    if (op->kind == SC_OP_EXPERTS)
+        return experts_text(pool, graph, &op->experts);
+    return conv_text(pool, graph, &op->conv);
 }
 
 /* ---- print ---- */
