@@ -339,8 +339,8 @@ const sc_config_value *sc_config_key(const sc_config *config, const char *key) {
 static void read_quantization(sc_reader *r) {
     const cJSON *item = sc_json_get(r->json, "quantization_config");
     const cJSON *method = sc_json_get(item, "quant_method");
-    r->config->mxfp4 = r->config->family->mxfp4 && cJSON_IsString(method) &&
-                       !strcmp(method->valuestring, "mxfp4");
+    r->config->mxfp4 =
+        r->config->family->mxfp4 && cJSON_IsString(method) && !strcmp(method->valuestring, "mxfp4");
     if (r->config->mxfp4)
         sc_read_record(r, "quantization_config.quant_method", "mxfp4", r->file);
     else
@@ -373,10 +373,9 @@ static void read_model(sc_reader *r, const cJSON *generation) {
         refuse(r, "per_layer_config", "this family's layers are alike");
     refuse_foreign(r);
     read_keys(r);
+    const unsigned built = f->builds | 1u << SC_FULL_ATTENTION | 1u << SC_SLIDING_ATTENTION;
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
-        if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION &&
-            !(c->layer[i].type == SC_CHUNKED_ATTENTION && f->attention_chunk_size) &&
-            c->layer[i].kv_source == i)
+        if (!(built >> c->layer[i].type & 1) && c->layer[i].kv_source == i)
             sc_read_unsupported(r, "layer_types",
                                 sc_pool_printf(r->pool, "%s is not what %s does",
                                                sc_layer_type_name(c->layer[i].type),

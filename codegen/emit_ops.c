@@ -6,8 +6,8 @@
 #include "template.h"
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
-    static const char *const lists[] = { "first_ops", "last_ops", "linears", "attentions",
-                                         "mixtures" };
+    static const char *const lists[] = { "first_ops",  "last_ops", "linears",
+                                         "attentions", "mixtures", "convs" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
     set->fresh =
@@ -394,6 +394,8 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_flag(&s, "ring", plan->shape[shape].evicted > 0);
     sc_scope_flag(&s, "q_norm", a->q_norm != NULL);
     sc_scope_flag(&s, "k_norm", a->k_norm != NULL);
+    sc_scope_text(&s, "q_norm_field", a->q_norm ? a->q_norm->field : "");
+    sc_scope_text(&s, "k_norm_field", a->k_norm ? a->k_norm->field : "");
     sc_scope_real(&s, "norm_eps", a->norm_eps);
     sc_scope_real(&s, "scale", a->scale);
     sc_scope_flag(&s, "roped", a->rope >= 0);
@@ -441,8 +443,9 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_real(&s, "alpha", e->alpha);
     sc_scope_real(&s, "limit", e->limit);
     sc_scope_text(&s, "gated",
-                  e->limit > 0 ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
-                               : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
+                  e->limit > 0
+                      ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
+                      : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
     sc_scope_flag(&s, "bias", e->gate_up_bias != NULL);
     sc_scope_flag(&s, "weigh_input", e->weigh_input);
     sc_scope_flag(&s, "add", e->add);
@@ -462,6 +465,29 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
         set->top->rc = s.rc ? s.rc : body.rc;
 }
 
+/* ---- convolutions ---- */
+
+static void emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers) {
+    set->rounds = true;
+    sc_scope s = sc_scope_item(set->top, "convs");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "channels", c->channels);
+    sc_scope_number(&s, "columns", c->columns);
+    sc_scope_number(&s, "state", c->state);
+    sc_scope_flag(&s, "activated", c->act != SC_ACT_NONE);
+    sc_scope_text(&s, "act", act_name(c->act));
+    sc_scope_text(&s, "w", c->w->field);
+    sc_scope_flag(&s, "bias", c->bias != NULL);
+    sc_scope_text(&s, "bias_field", c->bias ? c->bias->field : "");
+    sc_scope_text(&s, "x", row_of(set, value_of(set, c->x)->name, c->x));
+    sc_scope_text(&s, "y", row_of(set, value_of(set, c->y)->name, c->y));
+    sc_scope body = sc_scope_item(item, "conv");
+    sc_scope_number(&body, "conv_id", set->kind);
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
 /* ---- lists ---- */
 
 /* Before a linear reads what a linear, or the embedding, has left as floats. */
@@ -472,6 +498,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
     sc_scope_flag(&item, "linear", false);
     sc_scope_flag(&item, "attention", false);
     sc_scope_flag(&item, "experts", false);
+    sc_scope_flag(&item, "conv", false);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
     if (item.rc || rows.rc)
@@ -480,7 +507,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts" };
+    static const char *const names[] = { "rows", "linear", "attention", "experts", "conv" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
@@ -492,7 +519,7 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
         else if (op->kind == SC_OP_EXPERTS && !op->experts.weigh_input)
             refresh(set, scope, name, op->experts.x);
         sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < 4; n++)
+        for (int n = 0; n < (int)(sizeof names / sizeof *names); n++)
             if (n != (int)op->kind)
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW) {
@@ -502,11 +529,15 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             if (op->kind == SC_OP_LINEAR) {
                 emit_linear(set, &item, op, norm);
                 set->fresh[op->linear.y.value] = false;
-            } else if (op->kind == SC_OP_ATTENTION)
+            } else if (op->kind == SC_OP_ATTENTION) {
                 emit_attention(set, &item, &op->attention, layer, layers);
-            else {
+                set->fresh[op->attention.out.value] = false;
+            } else if (op->kind == SC_OP_EXPERTS) {
                 emit_experts(set, &item, &op->experts, layers);
                 set->fresh[op->experts.out.value] = false;
+            } else {
+                emit_conv(set, &item, &op->conv, layers);
+                set->fresh[op->conv.y.value] = false;
             }
             norm = NULL;
             i++;
@@ -529,6 +560,7 @@ void sc_emit_end(sc_op_set *set) {
     sc_scope_flag(set->top, "uses_token", set->used[SC_ROW_LOOKUP]);
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
+    sc_scope_flag(set->top, "uses_weight_of", set->rounds);
     if (set->plan->options.cuda)
         sc_scope_number(set->top, "head_norm", norm_number(set, g->last.op[0].row.f[0]));
 }

@@ -76,6 +76,7 @@ struct sc_family {
 
     /* The graph. NULL: only the cache can be cast. */
     void (*build)(sc_builder *b);
+    unsigned builds; /* besides full and sliding layers: a bit, 1u << type, per type */
     int64_t vocab_size, intermediate_size, bos_token_id, eos_token_id; /* size 0: no such key */
     const char *hidden_act, *act_key; /* NULL: "silu", "hidden_act" */
     double eps;                       /* 0: 1e-6 */

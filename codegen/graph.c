@@ -27,11 +27,14 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
         w[0] = op->attention.q_norm;
         w[1] = op->attention.k_norm;
         w[2] = op->attention.sinks;
-    } else {
+    } else if (op->kind == SC_OP_EXPERTS) {
         w[0] = op->experts.gate_up;
         w[1] = op->experts.down;
         w[2] = op->experts.gate_up_bias;
         w[3] = op->experts.down_bias;
+    } else {
+        w[0] = op->conv.w;
+        w[1] = op->conv.bias;
     }
     for (int k = 0; k < SC_OP_WEIGHTS; k++)
         if (w[k] && !i--)
@@ -61,7 +64,7 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->attention.q);
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
-        } else {
+        } else if (op->kind == SC_OP_EXPERTS) {
             if (op->experts.weigh_input)
                 mark_floats(g, op->experts.x);
             else
@@ -69,6 +72,9 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->experts.route);
             if (op->experts.add)
                 mark_floats(g, op->experts.out);
+        } else {
+            mark_floats(g, op->conv.x);
+            mark_floats(g, op->conv.y);
         }
     }
 }
@@ -175,10 +181,10 @@ static const char *const acts[SC_ACTS] = { "none", "silu", "gelu", "gelu_pytorch
 
 static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
-    [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
-    [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
-    [SC_ROW_MULTIPLY] = "multiply", [SC_ROW_SCALE] = "scale",
-    [SC_ROW_LOOKUP] = "lookup",     [SC_ROW_TEMPERATURE] = "temperature",
+    [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
+    [SC_ROW_SCALE] = "scale",       [SC_ROW_LOOKUP] = "lookup",
+    [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_POSITION] = "position", [SC_ROW_TEMPERATURE] = "temperature",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -279,6 +285,14 @@ static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_exper
                           real_text(alpha, e->alpha), real_text(limit, e->limit));
 }
 
+static const char *conv_text(sc_pool *pool, const sc_graph *g, const sc_conv *c) {
+    const char *text =
+        sc_pool_printf(pool, "%s = conv %s: channels %lld, columns %lld%s",
+                       span_text(pool, g, c->y), span_text(pool, g, c->x), (long long)c->channels,
+                       (long long)c->columns, c->bias ? ", bias" : "");
+    return c->act && text ? sc_pool_printf(pool, "%s, %s", text, acts[c->act]) : text;
+}
+
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
     if (op->kind == SC_OP_ROW)
         return row_text(pool, graph, &op->row);
@@ -286,7 +300,9 @@ const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
         return linear_text(pool, graph, &op->linear);
     if (op->kind == SC_OP_ATTENTION)
         return attention_text(pool, graph, &op->attention);
-    return experts_text(pool, graph, &op->experts);
+    if (op->kind == SC_OP_EXPERTS)
+        return experts_text(pool, graph, &op->experts);
+    return conv_text(pool, graph, &op->conv);
 }
 
 /* ---- print ---- */

@@ -1,6 +1,7 @@
 /* graph_build.c - see graph_build.h. */
 #include "graph_build.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -189,6 +190,16 @@ const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width,
     return sc_build_weight(b, SC_WEIGHT_FLOATS, field_of(b, name), 1, 1, &part);
 }
 
+const sc_weight *sc_build_table(sc_builder *b, const char *name, int rank, const int64_t *shape) {
+    sc_part part = sc_build_vector(b, name, 1);
+    part.rank = rank;
+    for (int i = 0; i < rank; i++) {
+        part.shape[i] = shape[i];
+        part.rows *= i + 1 < rank ? shape[i] : 1;
+    }
+    return sc_build_weight(b, SC_WEIGHT_FLOATS, field_of(b, name), shape[rank - 1], 1, &part);
+}
+
 /* ---- rows ---- */
 
 sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span second, sc_span out) {
@@ -233,6 +244,39 @@ void sc_build_add(sc_builder *b, sc_span a, float fa, sc_span c, float fb, int64
     row->n[0] = width;
     row->f[0] = fa;
     row->f[1] = fb;
+}
+
+void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out) {
+    sc_build_row(b, SC_ROW_MULTIPLY, a, c, out)->n[0] = width;
+}
+
+/* ---- states ---- */
+
+int sc_build_state(const sc_builder *b, const char *name) {
+    const sc_layer_config *c = &b->config->layer[b->layer];
+    int i = 0;
+    while (i < c->states - 1 && strcmp(c->state[i].name, name))
+        i++;
+    assert(i < c->states && !strcmp(c->state[i].name, name));
+    return i;
+}
+
+void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
+                   sc_span y) {
+    const int state = sc_build_state(b, "conv_state");
+    const int64_t *dim = b->config->layer[b->layer].state[state].dim;
+    const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
+    const char *bias_name = sc_pool_printf(b->pool, "%s.bias", module);
+    if (!weight || !bias_name) {
+        no_memory(b);
+        return;
+    }
+    sc_conv c = { .channels = dim[0], .columns = dim[1], .act = act, .state = state };
+    c.x = x;
+    c.y = y;
+    c.w = sc_build_table(b, weight, 3, (const int64_t[]){ dim[0], 1, dim[1] });
+    c.bias = bias ? sc_build_floats(b, bias_name, dim[0], 0) : NULL;
+    sc_build_op(b, SC_OP_CONV)->conv = c;
 }
 
 /* ---- linears ---- */

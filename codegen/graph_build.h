@@ -72,6 +72,8 @@ sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field
                            int parts, const sc_part *part);
 /* A vector under its own name. */
 const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width, float plus);
+/* A small tensor of any rank, row by row. */
+const sc_weight *sc_build_table(sc_builder *b, const char *name, int rank, const int64_t *shape);
 
 /* ---- operations ---- */
 
@@ -117,6 +119,13 @@ void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, boo
 /* The same with a norm of its own before it is added: "out". */
 void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
                           const char *norm);
+/* Where the layer's first state of that name is among its states; it must have one. */
+int sc_build_state(const sc_builder *b, const char *name);
+/* The convolution of the layer's conv_state, with the module's weights; y may be x. */
+void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
+                   sc_span y);
+/* out = a c, width wide. */
+void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
 /* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
  * attention; o_proj reads its out. */
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);

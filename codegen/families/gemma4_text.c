@@ -111,7 +111,7 @@ sc_span sc_build_layer_input(sc_builder *b, sc_span x, sc_span input) {
                                          &(sc_linear_spec){ .module = { "per_layer_input_gate" },
                                                             .out = { each },
                                                             .act = b->config->hidden_act });
-    sc_build_row(b, SC_ROW_MULTIPLY, gate, input, gate)->n[0] = each;
+    sc_build_multiply(b, gate, input, each, gate);
     const sc_span out = sc_build_linear(
         b, gate, each, sc_build_value(b, "out", hidden),
         &(sc_linear_spec){ .module = { "per_layer_projection" }, .out = { hidden } });

@@ -94,6 +94,7 @@ const sc_family sc_family_llama4_text = {
     .attention_chunk_size = 8192,
     .types = types,
     .build = build,
+    .builds = 1u << SC_CHUNKED_ATTENTION,
     .vocab_size = 202048,
     .intermediate_size = 8192,
     .bos_token_id = 1,

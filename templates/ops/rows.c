@@ -36,6 +36,14 @@ static inline void add(const float *a, float fa, const float *b, float fb, int64
 }
 
 {{/uses_add}}
+{{#uses_multiply}}
+/* y = a * b. */
+static inline void multiply(const float *a, const float *b, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = a[i] * b[i];
+}
+
+{{/uses_multiply}}
 {{#uses_rope_pairs}}
 /* Pair i of each head is (x[2i], x[2i + 1]); the rest of it stays. Gptj, Cohere, Ernie 4.5, GLM. */
 static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const float *cosine,
@@ -123,14 +131,6 @@ static inline void add_position(const float *x, const weight *table, int64_t pos
 }
 
 {{/uses_add_position}}
-{{#uses_multiply}}
-/* y = a * b. */
-static inline void multiply(const float *a, const float *b, int64_t width, float *y) {
-    for (int64_t i = 0; i < width; i++)
-        y[i] = a[i] * b[i];
-}
-
-{{/uses_multiply}}
 {{#uses_scale}}
 /* y = x * w, each by its own or all by the one. */
 static inline void scale(const float *x, const float *w, int64_t width, int64_t weights, float *y) {
