@@ -259,7 +259,7 @@ static void refuse_foreign(sc_reader *r) {
 }
 
 static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_config_value *value) {
-    const bool list = cJSON_IsArray(item);
+    const bool list = cJSON_IsArray(item) || cJSON_IsNumber(item);
     const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
     double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
     bool good = list;
@@ -267,6 +267,10 @@ static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_co
     if (!number) {
         r->rc = sc_oom(r->err, "reading the config");
         return;
+    }
+    if (cJSON_IsNumber(item)) {
+        good = isfinite(item->valuedouble);
+        number[value->count++] = item->valuedouble;
     }
     cJSON_ArrayForEach(entry, item) {
         good &= cJSON_IsBool(entry) || (cJSON_IsNumber(entry) && isfinite(entry->valuedouble));

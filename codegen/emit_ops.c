@@ -55,7 +55,8 @@ static const char *row_of(const sc_op_set *set, const char *field, sc_span span)
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b, o the rows that are read and written, w, W
- * the weights, 0 … 5 the counts, f, g the factors, p the token's position, i its id, r the rope. */
+ * the weights, 0 … 5 the counts, f, g the factors, p the token's position, i its id, t the
+ * activation, r the rope. */
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
@@ -68,11 +69,22 @@ static const struct {
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
     [SC_ROW_SCALE] = { "scale", "aw01o" },
     [SC_ROW_LOOKUP] = { "lookup", "afwgi10o" },
+    [SC_ROW_TANH] = { "tanh_row", "a0o" },
+    [SC_ROW_MAGNITUDE] = { "match_magnitude", "abf0o" },
+    [SC_ROW_PREDICT] = { "predict", "ab01o" },
+    [SC_ROW_CORRECT] = { "correct", "ab01o" },
+    [SC_ROW_SPARSE_GATE] = { "sparse_gate", "abft0o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
 };
 
 static const char *weight_text(const sc_op_set *set, const sc_weight *w) {
     return w ? sc_pool_printf(set->top->pool, "%s->%s", set->weights, w->field) : "NULL";
+}
+
+static const char *act_name(sc_activation act) {
+    static const char *const names[SC_ACTS] = { "",         "vec_silu", "vec_gelu", "vec_gelu_tanh",
+                                                "vec_relu", "vec_relu2" };
+    return names[act];
 }
 
 static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char letter) {
@@ -96,6 +108,8 @@ static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char 
         return "position(s, row)";
     case 'i':
         return "token_of(s, row)";
+    case 't':
+        return act_name(op->act);
     case 'r':
         return sc_pool_printf(pool,
                               "m->cos%d + row * ROPE%d_PAIRS, m->sin%d + row * ROPE%d_PAIRS, "
@@ -209,12 +223,6 @@ static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
                                     .y_stride =
                                         l->gated ? sc_pool_printf(pool, "%s_DEPTH", y) : y_stride };
     sc_emit_cuda_linear(s, plan, &linear);
-}
-
-static const char *act_name(sc_activation act) {
-    static const char *const names[SC_ACTS] = { "",         "vec_silu", "vec_gelu", "vec_gelu_tanh",
-                                                "vec_relu", "vec_relu2" };
-    return names[act];
 }
 
 /* What is stored of one half of a panel's sums. */

@@ -28,7 +28,7 @@ typedef enum {
     SC_KEY_COUNT, /* a whole number from 0 on */
     SC_KEY_REAL,  /* any finite number */
     SC_KEY_FLAG,
-    SC_KEY_NUMBERS, /* a list of numbers or flags */
+    SC_KEY_NUMBERS, /* a list of numbers or flags; one number is a list of it */
     SC_KEY_NOTHING  /* changes nothing in inference: read so that it is known */
 } sc_key_kind;
 

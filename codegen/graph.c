@@ -184,6 +184,9 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
     [SC_ROW_SCALE] = "scale",       [SC_ROW_LOOKUP] = "lookup",
     [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_TANH] = "tanh",         [SC_ROW_MAGNITUDE] = "magnitude",
+    [SC_ROW_PREDICT] = "predict",   [SC_ROW_CORRECT] = "correct",
+    [SC_ROW_SPARSE_GATE] = "sparse_gate",
     [SC_ROW_POSITION] = "position", [SC_ROW_TEMPERATURE] = "temperature",
 };
 
@@ -212,6 +215,8 @@ static const char *row_text(sc_pool *pool, const sc_graph *g, const sc_row_op *r
         text = sc_pool_printf(pool, "%s, %s", text, span_text(pool, g, r->b));
     if (r->rope >= 0 && text)
         text = sc_pool_printf(pool, "%s, rope %d", text, r->rope);
+    if (r->act && text)
+        text = sc_pool_printf(pool, "%s, %s", text, acts[r->act]);
     for (int i = 0; i < 6 && text; i++)
         if (r->n[i])
             text = sc_pool_printf(pool, "%s%s%lld", text, i && r->n[i - 1] ? " x " : ", ",

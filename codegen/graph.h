@@ -101,6 +101,11 @@ typedef enum {
     SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
     SC_ROW_SCALE,    /* out = a w, n[0] wide; w has n[1], as many or one */
     SC_ROW_LOOKUP,   /* out = f[0] a + f[1] row id of w [n[1], n[0]]; row 0 for ids from n[1] on */
+    SC_ROW_TANH,     /* out = tanh(a), n[0] wide */
+    SC_ROW_MAGNITUDE, /* out = a sqrt(mean(b^2) / max(mean(a^2), f[0])), n[0] wide */
+    SC_ROW_PREDICT,   /* n[0] in n[1] streams: out_j = a_j + sum over i of b[j n[1] + i] a_i */
+    SC_ROW_CORRECT,   /* the same streams: out_j += (b[j] + 1) a */
+    SC_ROW_SPARSE_GATE, /* out = act(max(a - mean(a) - f[0] std(a), 0)) b, n[0] wide */
     SC_ROW_TEMPERATURE, /* out = a (f[0] log(1 + floor((position + 1) / n[1])) + 1), n[0] wide */
     SC_ROWS
 } sc_row_kind;
@@ -111,6 +116,7 @@ typedef struct {
     const sc_weight *w, *w2;
     int64_t n[6];
     float f[2];
+    sc_activation act;
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
 

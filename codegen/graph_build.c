@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "rope.h"
@@ -58,6 +59,16 @@ sc_op *sc_build_op(sc_builder *b, sc_op_kind kind) {
     memset(op, 0, sizeof *op);
     op->kind = kind;
     return op;
+}
+
+void sc_build_fail(sc_builder *b, const char *key, const char *format, ...) {
+    char reason[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(reason, sizeof reason, format, list);
+    va_end(list);
+    if (!b->rc)
+        b->rc = sc_fail(b->err, SC_EINPUT, "%s: %s: %s", b->config->path, key, reason);
 }
 
 bool sc_build_flag(const sc_builder *b, const char *key) {
@@ -550,21 +561,17 @@ static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const 
 }
 
 static void check_experts(sc_builder *b, const sc_expert_spec *spec) {
-    const char *path = b->config->path;
     const int64_t groups = spec->groups, of_group = groups ? spec->experts / groups : 0;
-    if (b->rc)
-        return;
     if (spec->top_k < 1 || spec->top_k > spec->experts || spec->experts > SC_MOST_EXPERTS)
-        b->rc =
-            sc_fail(b->err, SC_EINPUT, "%s: num_experts_per_tok: %lld of %lld experts, at most %d",
-                    path, (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
+        sc_build_fail(b, "num_experts_per_tok", "%lld of %lld experts, at most %d",
+                      (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
     else if (groups && (spec->experts % groups || of_group < 2 || spec->top_groups < 1 ||
                         spec->top_groups > groups || spec->top_k > spec->top_groups * of_group))
-        b->rc = sc_fail(b->err, SC_EINPUT,
-                        "%s: n_group: %lld experts in %lld groups, %lld chosen of %lld groups "
-                        "(groups are alike and of two at least, and hold what is chosen)",
-                        path, (long long)spec->experts, (long long)groups, (long long)spec->top_k,
-                        (long long)spec->top_groups);
+        sc_build_fail(b, "n_group",
+                      "%lld experts in %lld groups, %lld chosen of %lld groups (groups are alike "
+                      "and of two at least, and hold what is chosen)",
+                      (long long)spec->experts, (long long)groups, (long long)spec->top_k,
+                      (long long)spec->top_groups);
 }
 
 sc_span sc_build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec) {

@@ -40,6 +40,10 @@ sc_span sc_build_at(sc_span span, int64_t at);
 /* A new operation, zeroed but for its kind. Never NULL: after a failure a spare one. */
 sc_op *sc_build_op(sc_builder *b, sc_op_kind kind);
 
+/* The config's key is not what can be built: "FILE: KEY: " and the reason, as printf has it. */
+void sc_build_fail(sc_builder *b, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Of one of the family's own keys: is it on; its number, SC_NULL where it is null. */
 bool sc_build_flag(const sc_builder *b, const char *key);
 double sc_build_number(const sc_builder *b, const char *key);

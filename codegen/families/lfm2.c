@@ -45,10 +45,10 @@ static int64_t ffn_width(sc_builder *b) {
         return width;
     if (multiple >= 1 && wanted >= 1 && wanted <= SC_LARGEST)
         return multiple * (((int64_t)wanted + multiple - 1) / multiple);
-    b->rc = sc_fail(b->err, SC_EINPUT,
-                    "%s: block_ffn_dim_multiplier and block_multiple_of make no width of "
-                    "intermediate_size %lld (set block_auto_adjust_ff_dim false)",
-                    b->config->path, (long long)width);
+    sc_build_fail(b, "block_ffn_dim_multiplier",
+                  "with block_multiple_of it makes no width of intermediate_size %lld (set "
+                  "block_auto_adjust_ff_dim false)",
+                  (long long)width);
     return 1;
 }
 

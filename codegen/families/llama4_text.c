@@ -53,6 +53,8 @@ static void build(sc_builder *b) {
         .weigh_input = true,
     };
     const int64_t dense = (int64_t)sc_build_number(b, "intermediate_size_mlp");
+    if (sc_build_number(b, "floor_scale") < 1)
+        sc_build_fail(b, "floor_scale", "is not above 0");
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
