@@ -72,6 +72,10 @@ static void read_kv_heads(sc_reader *r) {
 
 static void read_head_dim(sc_reader *r) {
     sc_config *c = r->config;
+    if (c->family->head_dim_key) {
+        c->head_dim = sc_read_count(r, c->family->head_dim_key, c->family->head_dim, false);
+        return;
+    }
     const int64_t usual = c->family->head_dim ? c->family->head_dim : SC_NULL;
     c->head_dim = sc_read_count(r, "head_dim", usual, usual == SC_NULL || c->family->head_dim_null);
     if (!r->rc && c->head_dim && c->family->head_dim_computed &&

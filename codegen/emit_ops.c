@@ -64,6 +64,7 @@ static const struct {
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fo" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
+    [SC_ROW_ROPE] = { "rope", "a0123ro" },
     [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
@@ -276,12 +277,17 @@ static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
     sc_scope_number(&s, "in", l->in);
     sc_scope_number(&s, "depth", plan->pairs ? (l->in + 1) / 2 * 2 : l->in);
     sc_scope_number(&s, "out", l->out);
-    sc_scope_number(&s, "panels", (l->out + unit - 1) / unit);
+    sc_scope_number(&s, "panels", (l->out + unit - 1) / unit * l->w->blocks);
+    sc_scope_number(&s, "blocks", l->w->blocks);
+    sc_scope_flag(&s, "blocked", l->w->blocks > 1);
+    sc_scope_flag(&s, "whole", l->w->blocks == 1);
+    sc_scope_number(&s, "x_step", l->x_step);
+    sc_scope_number(&s, "y_step", l->y_step);
     sc_scope_number(&s, "panel", plan->panel);
     sc_scope_number(&s, "half", lanes);
     sc_scope_flag(&s, "bias", l->bias != NULL);
     sc_scope_flag(&s, "gated", l->gated);
-    sc_scope_flag(&s, "plain", !l->gated);
+    sc_scope_flag(&s, "plain", !l->gated && l->w->blocks == 1);
     sc_scope_text(&s, "y_ctype", operands ? "operand" : "float");
     sc_scope_text(&s, "y_store", operands ? "store_operand" : "vec_store");
     sc_scope_text(&s, "sum", sum_text(set, l));
@@ -375,7 +381,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     const sc_plan *plan = set->plan;
     const bool keeps = a->k.value >= 0;
     const int shape = plan->layer[plan->config->layer[layer].kv_source].shape;
-    const int64_t group = a->heads / a->kv_heads;
+    const int64_t group = sc_plan_group(a), splits = a->heads / a->kv_heads / group;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
     const sc_value *out = value_of(set, a->out);
     set->head_norms |= a->q_norm || a->k_norm;
@@ -387,6 +393,9 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_number(&s, "heads", a->heads);
     sc_scope_number(&s, "kv_heads", a->kv_heads);
     sc_scope_number(&s, "group", group);
+    sc_scope_number(&s, "splits", splits);
+    sc_scope_flag(&s, "latent", a->latent);
+    sc_scope_flag(&s, "expanded", !a->latent);
     sc_scope_number(&s, "tokens", tokens);
     sc_scope_number(&s, "queries", tokens * group);
     sc_scope_number(&s, "shape", shape);
@@ -409,6 +418,8 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_flag(&s, "roped", a->rope >= 0);
     sc_scope_number(&s, "rope", a->rope);
     emit_span(set, &s, "q", a->q);
+    if (a->latent)
+        emit_span(set, &s, "q_rope", a->q_rope);
     emit_span(set, &s, "k", a->k);
     emit_span(set, &s, "v", a->v);
     sc_scope_text(&s, "out", out->name);

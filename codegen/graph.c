@@ -64,6 +64,8 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->attention.q);
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
+            if (op->attention.latent)
+                mark_floats(g, op->attention.q_rope);
         } else if (op->kind == SC_OP_EXPERTS) {
             if (op->experts.weigh_input)
                 mark_floats(g, op->experts.x);
@@ -184,6 +186,7 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
     [SC_ROW_SCALE] = "scale",       [SC_ROW_LOOKUP] = "lookup",
     [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_ROPE] = "rope",
     [SC_ROW_TANH] = "tanh",         [SC_ROW_MAGNITUDE] = "magnitude",
     [SC_ROW_PREDICT] = "predict",   [SC_ROW_CORRECT] = "correct",
     [SC_ROW_SPARSE_GATE] = "sparse_gate",
@@ -237,6 +240,9 @@ static const char *linear_text(sc_pool *pool, const sc_graph *g, const sc_linear
         sc_pool_printf(pool, "%s %s %s%s %s [%lld, %lld]", span_text(pool, g, l->y),
                        l->add ? "+=" : "=", l->gated ? "gated_linear " : "linear ", l->w->field,
                        span_text(pool, g, l->x), (long long)l->out, (long long)l->in);
+    if (l->w->blocks > 1 && text)
+        text = sc_pool_printf(pool, "%s of each %lld, to each %lld, %d times", text,
+                              (long long)l->x_step, (long long)l->y_step, l->w->blocks);
     if (l->bias && text)
         text = sc_pool_printf(pool, "%s, bias", text);
     if (l->act && text)
@@ -268,6 +274,8 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
     if (a->q_norm && text)
         text = sc_pool_printf(pool, "%s, q_norm%s eps %s", text, a->k_norm ? " and k_norm" : "",
                               real_text(real, a->norm_eps));
+    if (a->latent && text)
+        text = sc_pool_printf(pool, "%s, latent, with %s", text, span_text(pool, g, a->q_rope));
     if (a->k.value < 0 && text)
         text = sc_pool_printf(pool, "%s, of another layer's keys and values", text);
     if (a->rope >= 0 && text)

@@ -95,6 +95,8 @@ typedef enum {
     SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
     SC_ROW_MULTIPLY,   /* out = a b, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
+    SC_ROW_ROPE, /* n[0] heads, n[1] from one to the next in a, n[2] in out: turned by rope, in pairs
+                  * (n[3]) or halves, into halves; out may be a of halves */
     SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1,
                       * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
                       * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
@@ -120,17 +122,21 @@ typedef struct {
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
 
-/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(gate) * up. */
+/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(gate) * up. Of a weight of blocks,
+ * block i is a linear of its own: of x + i * x_step, to y + i * y_step. */
 typedef struct {
     const sc_weight *w, *bias; /* bias NULL: none */
     sc_span x, y;
     int64_t in, out;
+    int64_t x_step, y_step; /* 0 of one block */
     bool gated, add;
     sc_activation act;
     float scale;
 } sc_linear;
 
-/* Softmax(scale q.k + …) v over what the layer's cache shows. */
+/* Softmax(scale q.k + …) v over what the layer's cache shows. Latent: one cached row, its key, is
+ * key and value of all heads, and its value is what q_rope is scored against besides (DeepSeek-V2,
+ * 2405.04434, with k and v's projections taken into those of q and the output). */
 typedef struct {
     sc_layer_type type;
     int64_t heads, kv_heads, head_dim, v_head_dim; /* of a query; of a value that is summed */
@@ -139,6 +145,8 @@ typedef struct {
     float scale;                                   /* of q.k */
     float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
     sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
+    bool latent;
+    sc_span q_rope; /* of latent: [heads, v_head_dim] */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
     const sc_weight *sinks; /* [heads]: a score more in each softmax, of no value; NULL: none */

@@ -332,11 +332,20 @@ sc_span sc_build_linear(sc_builder *b, sc_span x, int64_t in, sc_span y,
     sc_linear l = { .x = x, .y = y, .in = in, .gated = spec->gated, .add = spec->add };
     l.act = spec->act;
     l.scale = spec->scale != 0 ? spec->scale : 1;
-    for (int i = 0; i < parts; i++)
+    const int blocks = spec->blocks ? spec->blocks : 1;
+    l.x_step = spec->x_step;
+    l.y_step = spec->y_step;
+    for (int i = 0; i < parts / blocks; i++)
         l.out += from[i].rows;
     if (l.gated)
         l.out /= 2;
-    l.w = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
+    sc_weight *w =
+        sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
+    if (w && blocks > 1) {
+        w->blocks = blocks;
+        w->parts = parts / blocks;
+    }
+    l.w = w;
     if (spec->bias)
         l.bias = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED_BIAS : SC_WEIGHT_BIAS, bias_field, 1,
                                  parts, spec->part ? spec->bias_part : bias);

@@ -100,6 +100,8 @@ typedef struct {
     int parts;
     bool bias;       /* every module has one */
     bool transposed; /* weights are [in, out] */
+    int blocks;               /* part holds those of so many linears, all alike; 0: of one */
+    int64_t x_step, y_step;   /* sc_linear */
     bool gated, add;
     sc_activation act;
     float scale; /* 0: 1 */
@@ -183,6 +185,12 @@ int sc_build_rope(sc_builder *b, int64_t head_dim);
 /* Of families whose graph another one's is too: olmo2.c, gemma2.c. */
 void sc_build_olmo2(sc_builder *b);
 void sc_build_gemma2(sc_builder *b, bool qk_norm);
+
+/* Latent attention, all of self_attn up to o_proj: deepseek_v3.c. What q is made of (after its
+ * q_a_layernorm) goes to *q_low where that is wanted. */
+sc_attention *sc_build_latent_attention(sc_builder *b, sc_span x, sc_span *q_low);
+/* The norm before it, then its MLP, or its experts and the shared one. */
+void sc_build_deepseek_mlp(sc_builder *b, bool sparse);
 
 /* What gemma3n shares with gemma4: gemma4_text.c. Attention with norms of q, k and v (k_is_v: v is
  * k, before both are normed), of scale 1, reading another layer's keys and values where it shares. */

@@ -60,6 +60,22 @@ static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const fl
 }
 
 {{/uses_rope_pairs}}
+{{#uses_rope}}
+/* Pair i of each head is (x[2i], x[2i + 1]) of neighbours, else (x[i], x[i + count]); turned,
+ * it is (y[i], y[i + count]). apply_rotary_pos_emb and its _interleave of DeepseekV3. */
+static void rope(const float *x, int64_t heads, int64_t x_step, int64_t y_step,
+                 int64_t neighbours, const float *cosine, const float *sine, int64_t count,
+                 float *y) {
+    const int64_t apart = neighbours ? 2 : 1, second = neighbours ? 1 : count;
+    for (int64_t head = 0; head < heads; head++, x += x_step, y += y_step)
+        for (int64_t i = 0; i < count; i++) {
+            const float a = x[apart * i], b = x[apart * i + second];
+            y[i] = a * cosine[i] - b * sine[i];
+            y[i + count] = b * cosine[i] + a * sine[i];
+        }
+}
+
+{{/uses_rope}}
 {{#uses_route}}
 /* Nothing outside the top_groups best of the groups is chosen: a group is worth its two best.
  * DeepseekV3TopkRouter. */
