@@ -231,12 +231,16 @@ static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
 static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     sc_pool *pool = set->top->pool;
     char scale[SC_FLOAT_LITERAL];
+    const bool scaled = l->scale < 1 || l->scale > 1;
+    if (l->gated && scaled)
+        return sc_pool_printf(pool, "%s(sum[0] * vec_set(%s)) * sum[1]", act_name(l->act),
+                              sc_float_literal(scale, l->scale));
     if (l->gated)
         return sc_pool_printf(pool, "%s(sum[0]) * sum[1]", act_name(l->act));
     const char *text = "sum[half]";
     if (l->act)
         text = sc_pool_printf(pool, "%s(%s)", act_name(l->act), text);
-    if ((l->scale < 1 || l->scale > 1) && text)
+    if (scaled && text)
         text = sc_pool_printf(pool, "%s * vec_set(%s)", text, sc_float_literal(scale, l->scale));
     return l->add && text ? sc_pool_printf(pool, "%s + vec_load(y)", text) : text;
 }

@@ -122,7 +122,7 @@ typedef struct {
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
 
-/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(gate) * up. */
+/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(scale * gate) * up. */
 typedef struct {
     const sc_weight *w, *bias; /* bias NULL: none */
     sc_span x, y;

@@ -268,6 +268,8 @@ void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_sp
 }
 
 void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out) {
+    if (factor >= 1 && factor <= 1 && a.value == out.value && a.at == out.at)
+        return;
     sc_row_op *row = sc_build_row(b, SC_ROW_TIMES, a, sc_nowhere, out);
     row->n[0] = width;
     row->f[0] = factor;

@@ -125,7 +125,7 @@ void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, boo
 /* The same with a norm of its own before it is added: "out". */
 void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
                           const char *norm);
-/* out = factor a, width wide; out = a c; out = a silu(c). */
+/* out = factor a (no operation where that is a itself), width wide; out = a c; out = a silu(c). */
 void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out);
 void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
 void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
