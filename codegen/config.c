@@ -262,7 +262,18 @@ static void refuse_foreign(sc_reader *r) {
             refuse(r, keys[i], "this family has no such setting");
 }
 
-static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_config_value *value) {
+/* {"__float__": "Infinity"}: how transformers 5 writes what JSON has no number for. */
+static bool is_infinity(const cJSON *item, double *number) {
+    const cJSON *name = sc_json_get(item, "__float__");
+    if (!cJSON_IsString(name) || strcmp(name->valuestring, "Infinity"))
+        return false;
+    *number = (double)INFINITY;
+    return true;
+}
+
+static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
+                         sc_config_value *value) {
+    const char *key = own->key;
     const bool list = cJSON_IsArray(item) || cJSON_IsNumber(item);
     const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
     double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
@@ -277,8 +288,12 @@ static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_co
         number[value->count++] = item->valuedouble;
     }
     cJSON_ArrayForEach(entry, item) {
-        good &= cJSON_IsBool(entry) || (cJSON_IsNumber(entry) && isfinite(entry->valuedouble));
-        number[value->count++] = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+        double *to = &number[value->count++];
+        *to = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+        if (own->kind == SC_KEY_LIMITS && is_infinity(entry, to))
+            continue;
+        good &= cJSON_IsBool(entry) || cJSON_IsNumber(entry);
+        good &= isfinite(*to) || (own->kind == SC_KEY_LIMITS && isinf(*to));
     }
     value->list = number;
     if (!good)
@@ -295,9 +310,9 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     value->number = key->fallback;
     if (key->kind == SC_KEY_FLAG)
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
-    else if (key->kind == SC_KEY_NUMBERS) {
+    else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS) {
         if (item && !cJSON_IsNull(item))
-            read_numbers(r, key->key, item, value);
+            read_numbers(r, key, item, value);
     } else if (key->kind != SC_KEY_NOTHING) {
         int64_t whole = 0;
         const bool null = item && cJSON_IsNull(item);

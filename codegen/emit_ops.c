@@ -6,8 +6,8 @@
 #include "template.h"
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
-    static const char *const lists[] = { "first_ops",  "last_ops", "linears",
-                                         "attentions", "mixtures", "convs" };
+    static const char *const lists[] = { "first_ops", "last_ops", "linears",     "attentions",
+                                         "mixtures",  "convs",    "state_spaces" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
     set->fresh =
@@ -60,7 +60,7 @@ static const char *row_of(const sc_op_set *set, const char *field, sc_span span)
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = { "rms_norm", "aw01fo" },
+    [SC_ROW_RMS_NORM] = { "rms_norm", "aw012fo" },
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fo" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
@@ -68,6 +68,8 @@ static const struct {
     [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_TIMES] = { "times", "af0o" },
+    [SC_ROW_SILU_GATE] = { "silu_gate", "ab0o" },
     [SC_ROW_SCALE] = { "scale", "aw01o" },
     [SC_ROW_LOOKUP] = { "lookup", "afwgi10o" },
     [SC_ROW_TANH] = { "tanh_row", "a0o" },
@@ -230,12 +232,16 @@ static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
 static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     sc_pool *pool = set->top->pool;
     char scale[SC_FLOAT_LITERAL];
+    const bool scaled = l->scale < 1 || l->scale > 1;
+    if (l->gated && scaled)
+        return sc_pool_printf(pool, "%s(sum[0] * vec_set(%s)) * sum[1]", act_name(l->act),
+                              sc_float_literal(scale, l->scale));
     if (l->gated)
         return sc_pool_printf(pool, "%s(sum[0]) * sum[1]", act_name(l->act));
     const char *text = "sum[half]";
     if (l->act)
         text = sc_pool_printf(pool, "%s(%s)", act_name(l->act), text);
-    if ((l->scale < 1 || l->scale > 1) && text)
+    if (scaled && text)
         text = sc_pool_printf(pool, "%s * vec_set(%s)", text, sc_float_literal(scale, l->scale));
     return l->add && text ? sc_pool_printf(pool, "%s + vec_load(y)", text) : text;
 }
@@ -507,6 +513,38 @@ static void emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const ch
         set->top->rc = s.rc ? s.rc : body.rc;
 }
 
+/* ---- state spaces ---- */
+
+static void emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
+                             const char *layers) {
+    const struct {
+        const char *name;
+        sc_span span;
+    } spans[] = { { "x", o->x }, { "dt", o->dt }, { "b", o->b }, { "c", o->c }, { "y", o->y } };
+    set->uses_softplus = true;
+    sc_scope s = sc_scope_item(set->top, "state_spaces");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "heads", o->heads);
+    sc_scope_number(&s, "head_dim", o->head_dim);
+    sc_scope_number(&s, "groups", o->groups);
+    sc_scope_number(&s, "state_size", o->state_size);
+    sc_scope_number(&s, "state", o->state);
+    sc_scope_flag(&s, "per_element", o->a_log->in > 1);
+    sc_scope_flag(&s, "dt_bias", o->dt_bias != NULL);
+    sc_scope_flag(&s, "limited_below", o->dt_least > 0);
+    sc_scope_real(&s, "dt_least", o->dt_least);
+    sc_scope_flag(&s, "limited_above", o->dt_most > 0);
+    sc_scope_real(&s, "dt_most", o->dt_most);
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+        sc_scope_text(&s, spans[i].name,
+                      row_of(set, value_of(set, spans[i].span)->name, spans[i].span));
+    sc_scope body = sc_scope_item(item, "state_space");
+    sc_scope_number(&body, "state_space_id", set->kind);
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
 /* ---- lists ---- */
 
 /* Before a linear reads what a linear, or the embedding, has left as floats. */
@@ -518,6 +556,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
     sc_scope_flag(&item, "attention", false);
     sc_scope_flag(&item, "experts", false);
     sc_scope_flag(&item, "conv", false);
+    sc_scope_flag(&item, "state_space", false);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
     if (item.rc || rows.rc)
@@ -526,7 +565,8 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts", "conv" };
+    static const char *const names[] = { "rows",    "linear", "attention",
+                                         "experts", "conv",   "state_space" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
@@ -554,9 +594,12 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             } else if (op->kind == SC_OP_EXPERTS) {
                 emit_experts(set, &item, &op->experts, layers);
                 set->fresh[op->experts.out.value] = false;
-            } else {
+            } else if (op->kind == SC_OP_CONV) {
                 emit_conv(set, &item, &op->conv, layers);
                 set->fresh[op->conv.y.value] = false;
+            } else {
+                emit_state_space(set, &item, &op->state_space, layers);
+                set->fresh[op->state_space.y.value] = false;
             }
             norm = NULL;
             i++;
@@ -580,6 +623,7 @@ void sc_emit_end(sc_op_set *set) {
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
     sc_scope_flag(set->top, "uses_weight_of", set->rounds);
+    sc_scope_flag(set->top, "uses_softplus", set->uses_softplus);
     if (set->plan->options.cuda)
         sc_scope_number(set->top, "head_norm", norm_number(set, g->last.op[0].row.f[0]));
 }

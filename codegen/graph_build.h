@@ -37,6 +37,8 @@ extern const sc_span sc_nowhere; /* a span of no value */
 sc_span sc_build_value(sc_builder *b, const char *name, int64_t width);
 /* Elements at … of a span. */
 sc_span sc_build_at(sc_span span, int64_t at);
+/* "mixer.in_proj" of those two; never NULL. */
+const char *sc_build_name(sc_builder *b, const char *module, const char *name);
 /* A new operation, zeroed but for its kind. Never NULL: after a failure a spare one. */
 sc_op *sc_build_op(sc_builder *b, sc_op_kind kind);
 
@@ -125,13 +127,10 @@ void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, boo
 /* The same with a norm of its own before it is added: "out". */
 void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
                           const char *norm);
-/* Where the layer's first state of that name is among its states; it must have one. */
-int sc_build_state(const sc_builder *b, const char *name);
-/* The convolution of the layer's conv_state, with the module's weights; y may be x. */
-void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
-                   sc_span y);
-/* out = a c, width wide. */
+/* out = factor a (no operation where that is a itself), width wide; out = a c; out = a silu(c). */
+void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out);
 void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
+void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
 /* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
  * attention; o_proj reads its out. */
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);

@@ -279,6 +279,14 @@ static inline void weigh_values(thread_scratch *a, const float *values, int64_t 
 {{#convs}}
 {{> ops/conv.c}}
 {{/convs}}
+{{#uses_softplus}}
+/* log(1 + exp(x)), which is x from where a float sees no difference: torch.nn.Softplus. */
+static inline float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
+
+{{/uses_softplus}}
+{{#state_spaces}}
+{{> ops/state_space.c}}
+{{/state_spaces}}
 /* lm_head on the rows that are asked for: all of them, or each row's last. Panels are split. */
 enum { HEAD_PANELS = {{head_panels}}, HEAD_IN_STRIDE = {{head_in_stride}} };
 
@@ -413,6 +421,10 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     add_experts{{mixture_id}}(s, thread);
     sc_threads_barrier(m->threads);
 {{/experts}}
+{{#state_space}}
+    scan{{state_space_id}}(s, thread, layer, w);
+    sc_threads_barrier(m->threads);
+{{/state_space}}
 {{#conv}}
     conv{{conv_id}}(s, thread, layer, w);
     sc_threads_barrier(m->threads);

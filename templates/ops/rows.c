@@ -1,10 +1,10 @@
 {{! rows.c - what is done to each token's row by itself; only what a casting uses is there. }}
 {{#uses_rms_norm}}
-/* Runs of width elements, each normed by itself. */
-static inline void rms_norm(const float *x, const float *w, int64_t runs, int64_t width, float eps,
-                            float *y) {
+/* Runs of width elements, each normed by itself. Weights are w_step apart from run to run. */
+static inline void rms_norm(const float *x, const float *w, int64_t runs, int64_t width,
+                            int64_t w_step, float eps, float *y) {
     for (int64_t i = 0; i < runs; i++)
-        norm_row(x + i * width, w, width, eps, y + i * width);
+        norm_row(x + i * width, w_step ? w + i * w_step : w, width, eps, y + i * width);
 }
 
 {{/uses_rms_norm}}
@@ -147,6 +147,24 @@ static inline void add_position(const float *x, const weight *table, int64_t pos
 }
 
 {{/uses_add_position}}
+{{#uses_times}}
+/* y = x * factor. */
+static inline void times(const float *x, float factor, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * factor;
+}
+
+{{/uses_times}}
+{{#uses_silu_gate}}
+/* y = a * silu(b). */
+static inline void silu_gate(const float *a, const float *b, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i += SC_LANES) {
+        const vec gate = vec_silu(vec_load_part(b + i, width - i));
+        vec_store_part(y + i, vec_load_part(a + i, width - i) * gate, width - i);
+    }
+}
+
+{{/uses_silu_gate}}
 {{#uses_scale}}
 /* y = x * w, each by its own or all by the one. */
 static inline void scale(const float *x, const float *w, int64_t width, int64_t weights, float *y) {
