@@ -1,4 +1,7 @@
 /* jinja_json.c - values from JSON and to it, as json.dumps writes; see jinja_value.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* qsort_r */
+#endif
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>

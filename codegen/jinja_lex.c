@@ -1,7 +1,12 @@
 /* jinja_lex.c - a template's text to tokens; see jinja_syntax.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem */
+#endif
 #include "jinja_syntax.h"
 
 #include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "jinja_unicode.h"

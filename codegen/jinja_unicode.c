@@ -1,4 +1,7 @@
 /* jinja_unicode.c - see jinja_unicode.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem */
+#endif
 #include "jinja_unicode.h"
 
 #include <string.h>
