@@ -156,7 +156,7 @@ FILTER(to_float) {
 /* 0x, 0o, 0b before the digits when they agree with the base. */
 static bool parse_int(sc_jrun *run, sc_jvalue s, int64_t base, int64_t *integer) {
     char text[64], *end;
-    if (!clean_number(text, s) || !strpbrk(text, "0123456789") || base < 2 || base > 36)
+    if (!clean_number(text, s) || base < 2 || base > 36)
         return false;
     char *digits = text + (*text == '-' || *text == '+');
     const char mark = base == 16 ? 'x' : base == 8 ? 'o' : base == 2 ? 'b' : 0;

@@ -77,7 +77,7 @@ static sc_jvalue split_words(sc_jrun *run, sc_jvalue s, int64_t most, bool back)
         size_t begin = 0, end = 0;
         int32_t code;
         if (most >= 0 && (int64_t)list.list->count == most) {
-            sc_j_append(run, list, sc_j_strip(s, unset, back, !back));
+            sc_j_append(run, list, s);
             break;
         }
         for (size_t at = 0, n; at < s.bytes; at += n) {

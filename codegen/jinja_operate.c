@@ -164,8 +164,12 @@ bool sc_j_contains(sc_jrun *run, sc_jvalue all, sc_jvalue one) {
         no_operator(run, SC_J_IN, one, all);
         return false;
     }
-    if (all.type == SC_J_DICT)
-        return one.type <= SC_J_STRING && sc_j_find(run, all, one);
+    if (all.type == SC_J_DICT && one.type <= SC_J_STRING)
+        return sc_j_find(run, all, one);
+    if (all.type == SC_J_DICT) {
+        sc_j_fail(run, "%s cannot be a key of a dict", sc_j_type_name(one));
+        return false;
+    }
     sc_jvalue *item;
     size_t count;
     if (!sc_j_items(run, all, &item, &count))
@@ -209,8 +213,8 @@ static sc_jvalue loop_attribute(const sc_jloop *loop, const char *name) {
         { "first", sc_j_bool(!loop->index) },
         { "last", sc_j_bool(loop->index + 1 == loop->count) },
         { "length", sc_j_int((int64_t)loop->count) },
-        { "depth", sc_j_int(loop->depth + 1) },
-        { "depth0", sc_j_int(loop->depth) },
+        { "depth", sc_j_int(1) /* only recursive loops go deeper */ },
+        { "depth0", sc_j_int(0) },
         { "previtem", loop->index ? loop->item[loop->index - 1] : sc_j_undefined("previtem") },
         { "nextitem", loop->index + 1 < loop->count ? loop->item[loop->index + 1]
                                                     : sc_j_undefined("nextitem") },
@@ -297,12 +301,12 @@ sc_jvalue sc_j_slice(sc_jrun *run, sc_jvalue of, sc_jvalue start, sc_jvalue stop
     if (!repeats(of)) {
         if (of.type == SC_J_UNDEFINED)
             return sc_j_fail(run, "'%s' is undefined (a slice of it is asked for)", of.text);
-        return sc_j_undefined("a slice");
+        return sc_j_fail(run, "there are no slices of %s", sc_j_type_name(of));
     }
     const sc_jvalue ends[] = { start, stop, step };
     for (int i = 0; i < 3; i++)
         if (ends[i].type > SC_J_NONE && !sc_j_integer(ends[i], &by))
-            return sc_j_undefined("a slice");
+            return sc_j_fail(run, "a slice from or to %s", sc_j_type_name(ends[i]));
     by = sc_j_want_int(run, "a slice's step", step.type == SC_J_NONE ? sc_j_int(1) : step, 1);
     if (!by || by == INT64_MIN)
         return sc_j_fail(run, "a slice's step is zero or too large");

@@ -142,11 +142,6 @@ static sc_jvalue kept_items(sc_jrun *run, sc_jscope *scope, const sc_jnode *node
     return kept;
 }
 
-static int loop_depth(sc_jrun *run, const sc_jscope *scope) {
-    const sc_jvalue *outer = sc_j_variable(run, scope, "loop");
-    return outer && outer->type == SC_J_LOOP ? outer->loop->depth + 1 : 0;
-}
-
 static void for_statement(sc_jrun *run, sc_jscope *scope, const sc_jnode *node) {
     sc_jvalue items = sc_j_eval(run, scope, node->b);
     if (!run->rc && node->c)
@@ -157,7 +152,6 @@ static void for_statement(sc_jrun *run, sc_jscope *scope, const sc_jnode *node) 
     if (!loop || !sc_j_items(run, items, &item, &count))
         return;
     *loop = (sc_jloop){ .count = count, .item = item };
-    loop->depth = loop_depth(run, scope);
     if (!count) {
         sc_jscope *inside = sc_j_scope(run, scope);
         if (inside)

@@ -78,7 +78,6 @@ struct sc_jloop {
     size_t index; /* from 0 */
     size_t count;
     const sc_jvalue *item;
-    int depth; /* from 0 */
     sc_jvalue changed; /* what changed() was last asked about, unset before */
 };
 
