@@ -49,6 +49,7 @@ sc_jvalue sc_j_apply(sc_jrun *run, const char *what, const sc_jbuiltin *builtin,
     sc_jvalue to[SC_J_MOST_PARAMETERS] = { { 0 } };
     if (run->rc || (*builtin->parameters != '*' && !bind(run, what, builtin, to, arguments)))
         return sc_j_undefined("");
+    run->called = builtin->name;
     return builtin->function(run, self, to, arguments);
 }
 

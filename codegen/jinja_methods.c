@@ -327,12 +327,12 @@ METHOD(changed) {
 
 METHOD(changes) {
     (void)argument, (void)all;
-    return sc_j_fail(run, "a template cannot change a %s", sc_j_type_name(self));
+    return sc_j_fail(run, "%s would change a %s: a template cannot", run->called, sc_j_type_name(self));
 }
 
 METHOD(beyond) {
     (void)argument, (void)all;
-    return sc_j_fail(run, "a method of %s is called that is beyond the subset (docs/chat.md)",
+    return sc_j_fail(run, "the method %s of %s is beyond the subset (docs/chat.md)", run->called,
                      sc_j_type_name(self));
 }
 

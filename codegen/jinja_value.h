@@ -97,6 +97,7 @@ typedef struct {
     int rc;
     sc_error *err;
     sc_jtext *out;  /* where output goes */
+    const char *called; /* the builtin that runs, for messages */
     sc_jvalue input; /* what a filter block, or a set block with filters, holds */
 } sc_jrun;
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""chat/NAME.json: what the template chat/NAME.jinja makes of conversations, by Jinja2 set up as transformers' apply_chat_template does.
+"""chat/NAME.json: what the template chat/NAME.jinja makes of conversations, by Jinja2 set up as transformers' apply_chat_template does;
+jinja/expected.json: what the small templates of jinja/templates.json make of its values, null where Jinja2 refuses.
 
 Needs Python 3 and jinja2 (made with 3.1.6). Usage: make_chat.py, from anywhere; all files are made anew, two runs give the same bytes.
 The clock stands still: strftime_now shows 1764763200 in UTC."""
-import datetime, json, pathlib
+import copy, datetime, json, pathlib, warnings
 from jinja2 import nodes
 from jinja2.exceptions import TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 NOW = 1764763200
-HERE = pathlib.Path(__file__).resolve().parent / "chat"
+HERE = pathlib.Path(__file__).resolve().parent
 TOKENS = {
     "llama2": ("<s>", "</s>"), "llama3": ("<|begin_of_text|>", "<|eot_id|>"), "llama3.2": ("<|begin_of_text|>", "<|eot_id|>"),
     "mistral-v0.1": ("<s>", "</s>"), "mistral-v0.3": ("<s>", "</s>"), "mistral-v7-tekken": ("<s>", "</s>"), "gemma2": ("<bos>", "<eos>"),
@@ -66,9 +67,19 @@ def environment():
     env.globals["strftime_now"] = lambda form: datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc).strftime(form)
     return env
 
+def make_expressions(env):
+    given, texts = json.loads((HERE / "jinja/templates.json").read_text()), []
+    for template in given["templates"]:
+        try:
+            texts.append(env.from_string(template).render(**copy.deepcopy(given["values"])))
+        except Exception:
+            texts.append(None)
+    lines = ",\n".join(json.dumps(text, ensure_ascii=False) for text in texts)
+    (HERE / "jinja/expected.json").write_text('{"jinja2": "3.1.6", "now": %d, "texts": [\n%s\n]}\n' % (NOW, lines))
+
 def main():
     env = environment()
-    for path in sorted(HERE.glob("*.jinja")):
+    for path in sorted((HERE / "chat").glob("*.jinja")):
         bos, eos = TOKENS.get(path.stem, ("<|endoftext|>", "<|im_end|>"))
         template, cases = env.from_string(path.read_text()), []
         for name, conversation in CONVERSATIONS.items():
@@ -83,5 +94,7 @@ def main():
         # one conversation is one line: a change of a template shows as a change of lines
         lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases)
         path.with_suffix(".json").write_text('{"jinja2": "3.1.6", "now": %d, "cases": [\n%s\n]}\n' % (NOW, lines))
+    make_expressions(env)
 
+warnings.simplefilter("ignore")  # Python's, of what the templates try
 main()
