@@ -84,7 +84,7 @@ def main():
         template, cases = env.from_string(path.read_text()), []
         for name, conversation in CONVERSATIONS.items():
             for prompt in (False, True):
-                values = dict(conversation, add_generation_prompt=prompt, bos_token=bos, eos_token=eos)
+                values = dict({"tools": None, "documents": None}, **conversation, add_generation_prompt=prompt, bos_token=bos, eos_token=eos)
                 case = {"name": name, "values": values}
                 try:
                     case["text"] = template.render(**values)
