@@ -12,7 +12,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <unistd.h>
+
+#include "json.h"
+
+enum { LINE_MOST = 1 << 20 };
 
 /* A whole number of 0 or more, or a number that is not negative, into the one that is not NULL. */
 static int read_value(const char *option, const char *text, int64_t *whole, float *real,
@@ -56,6 +61,8 @@ int sc_chat_options(sc_cli *cli, sc_error *err) {
         { "--no-graph", .flag = &t->options.no_graph },
     };
     enum { OPTIONS = sizeof options / sizeof *options };
+    if (cli->system && !sc_json_utf8(cli->system, strlen(cli->system)))
+        return sc_fail(err, SC_EUSAGE, "run: --system: is no UTF-8 text");
     for (int i = 0; i < cli->rest; i++) {
         int which = 0;
         while (which < OPTIONS && strcmp(options[which].name, cli->word[i]))
@@ -135,7 +142,6 @@ static int exchange(conversation *c, const char *line, sc_error *err) {
     int rc = add_message(c->messages, "user", line, err);
     if (rc)
         return rc;
-    interrupted = 0;
     rc = sc_talk_answer(&answer, &taken, c->talk, c->messages, c->out, &interrupted, err);
     if (!rc) {
         fputc('\n', c->out);
@@ -157,9 +163,8 @@ static const char commands[] = "/reset  begin anew (the system prompt stays)\n"
                                "/help   this\n"
                                "Ctrl-C cuts an answer.\n";
 
-/* Returns false when the line ends the conversation. */
+/* A command, or a message; false: the conversation ends. */
 static bool obey(conversation *c, const char *line, int *rc, sc_error *err) {
-    *rc = SC_OK;
     if (!strcmp(line, "/exit"))
         return false;
     if (!strcmp(line, "/help"))
@@ -168,36 +173,69 @@ static bool obey(conversation *c, const char *line, int *rc, sc_error *err) {
         *rc = begin(c, err);
     else if (*line)
         *rc = exchange(c, line, err);
+    return true;
+}
+
+/* A line as it was read. In a terminal a failure is said, and forgotten. */
+static bool take_line(conversation *c, char *line, size_t bytes, int *rc, sc_error *err) {
+    bool more = true;
+    if (bytes > LINE_MOST)
+        *rc = sc_fail(err, SC_EINPUT, "standard input: a line has more than %d bytes", LINE_MOST);
+    else if (!sc_json_utf8(line, bytes))
+        *rc = sc_fail(err, SC_EINPUT, "standard input: a line is no UTF-8 text");
+    else {
+        line[bytes] = 0;
+        more = obey(c, line, rc, err);
+    }
     if (*rc && c->terminal) {
         fprintf(stderr, "%s\n", err->message);
         *rc = SC_OK;
     }
-    return !*rc;
+    return more && !*rc;
+}
+
+/* The prompt, until there is input: stdin has no buffer that hides some. False: Ctrl-C. */
+static bool wait_for_input(void) {
+    fd_set input;
+    sigset_t cut, before;
+    FD_ZERO(&input);
+    FD_SET(STDIN_FILENO, &input);
+    sigemptyset(&cut);
+    sigaddset(&cut, SIGINT);
+    interrupted = 0;
+    fputs("> ", stderr);
+    sigprocmask(SIG_BLOCK, &cut, &before); /* let in by pselect alone, so none is missed */
+    if (!interrupted)
+        pselect(STDIN_FILENO + 1, &input, NULL, NULL, NULL, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return !interrupted;
+}
+
+/* A line without its end, perhaps of LINE_MOST + 1 bytes: too long. False: there is none. */
+static bool read_line(char line[LINE_MOST + 1], size_t *bytes) {
+    int c = 0;
+    *bytes = 0;
+    while (*bytes <= LINE_MOST && (c = getc(stdin)) != EOF && c != '\n')
+        line[(*bytes)++] = (char)c;
+    if (*bytes && c == '\n' && line[*bytes - 1] == '\r')
+        --*bytes;
+    return c != EOF || (*bytes && !ferror(stdin));
 }
 
 static int converse(conversation *c, sc_error *err) {
-    char *line = NULL;
-    size_t room = 0;
-    int rc = SC_OK;
-    for (bool more = true; more;) {
-        if (c->terminal)
-            fputs("> ", stderr);
-        errno = 0;
-        const ssize_t n = getline(&line, &room, stdin);
-        if (n < 0 && errno == EINTR && c->terminal) { /* Ctrl-C drops the line */
-            clearerr(stdin);
-            fputc('\n', stderr);
-            continue;
-        }
-        if (n < 0)
-            break;
-        line[strcspn(line, "\r\n")] = 0;
-        more = obey(c, line, &rc, err);
+    char *line = malloc(LINE_MOST + 1);
+    size_t bytes;
+    int rc = line ? SC_OK : sc_oom(err, "chatting");
+    for (bool more = !rc; more;) {
+        if (c->terminal && !wait_for_input())
+            fputc('\n', stderr); /* and whatever was typed is gone */
+        else if (read_line(line, &bytes))
+            more = take_line(c, line, bytes, &rc, err);
+        else
+            more = false;
     }
     if (!rc && ferror(stdin))
         rc = sc_fail(err, SC_EENV, "standard input: %s", strerror(errno));
-    if (!rc && c->terminal)
-        fputc('\n', stderr);
     free(line);
     return rc;
 }
@@ -222,11 +260,15 @@ int sc_chat_run(const char *dir, const char *name, const sc_cli *cli, sc_pool *p
         rc = sc_talk_open(&c.talk, pool, dir, name, chat, &cli->talk, err);
     if (!rc)
         rc = begin(&c, err);
-    struct sigaction cut = { .sa_handler = interrupt }, before; /* no SA_RESTART: it ends a read */
-    if (!rc && !sigaction(SIGINT, &cut, &before)) {
-        rc = converse(&c, err);
-        sigaction(SIGINT, &before, NULL);
+    if (!rc && c.terminal) {
+        const struct sigaction cut = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+        sigaction(SIGINT, &cut, NULL);
+        setvbuf(stdin, NULL, _IONBF, 0);
     }
+    if (!rc)
+        rc = converse(&c, err);
+    if (!rc && c.terminal)
+        fputc('\n', stderr);
     cJSON_Delete(c.messages);
     sc_talk_close(c.talk);
     return rc;

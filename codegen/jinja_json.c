@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "jinja_unicode.h"
+#include "json.h"
 
 enum { INDENT_MOST = 32 };
 
@@ -160,6 +161,8 @@ sc_jvalue sc_j_dump(sc_jrun *run, sc_jvalue v, const sc_jdump *how) {
 
 static sc_jvalue copy_string(sc_jrun *run, const char *text) {
     const size_t bytes = strlen(text);
+    if (!sc_json_utf8(text, bytes))
+        return sc_j_fail(run, "a text that it is given is no UTF-8");
     char *copy = sc_j_alloc(run, bytes + 1, 1);
     return copy ? sc_j_string(memcpy(copy, text, bytes), bytes) : sc_j_undefined("");
 }

@@ -241,7 +241,6 @@ static int write_answer(sc_talk *t, FILE *out, FILE *answer, sc_talk_taken *take
         rc = feed(t, &id, 1, err);
     }
     taken->full = rc == SC_EFULL;
-    taken->stopped = *stop;
     if (taken->full)
         rc = SC_OK;
     if (!rc)
