@@ -80,8 +80,8 @@ int sc_chat_of_folder(sc_chat **chat, sc_pool *pool, const char *folder, const s
     const char *own = sc_pool_printf(pool, "%s/chat_template.jinja", folder),
                *settings = sc_pool_printf(pool, "%s/tokenizer_config.json", folder);
     sc_chat *c = NULL;
-    int rc = own && settings ? make(&c, pool, config, err)
-                             : sc_oom(err, "reading the chat template");
+    int rc =
+        own && settings ? make(&c, pool, config, err) : sc_oom(err, "reading the chat template");
     if (rc)
         return rc;
     if (!access(settings, F_OK)) {
@@ -114,8 +114,8 @@ static const char *token_text(const cJSON *tokenizer, int64_t id) {
             return content->valuestring;
     }
     if (cJSON_IsObject(vocab)) {
-        cJSON_ArrayForEach(item, vocab) if (sc_json_int(item, &number) && number == id) return item
-            ->string;
+        cJSON_ArrayForEach(item, vocab) if (sc_json_int(item, &number) &&
+                                            number == id) return item->string;
         return NULL;
     }
     item = id < 0 || id > INT32_MAX ? NULL : cJSON_GetArrayItem(vocab, (int)id);
@@ -199,8 +199,8 @@ int sc_chat_render(char **text, size_t *bytes, const sc_chat *chat, const sc_jin
             cJSON_AddTrueToObject(values, "add_generation_prompt");
     for (int i = 0; i < SC_CHAT_TOKENS; i++)
         if (chat->token[i])
-            whole = whole &&
-                    cJSON_AddStringToObject(values, sc_chat_token_names[i], chat->token[i]);
+            whole =
+                whole && cJSON_AddStringToObject(values, sc_chat_token_names[i], chat->token[i]);
     const int rc = whole ? sc_jinja_render(text, bytes, template, values, time(NULL), err)
                          : sc_oom(err, "rendering the chat");
     cJSON_Delete(values);

@@ -1,10 +1,10 @@
 /*
- * chat.h - what a model needs for a chat: its template, the texts of its special tokens, the ids that
- * end an answer.
+ * chat.h - what a model needs for a chat: its template, the texts of its special tokens, the ids
+ * that end an answer.
  *
- * They come from chat_template.jinja, else tokenizer_config.json (a string, or the one named default),
- * of a Hugging Face folder, or from a GGUF file's tokenizer.chat_template, and lie in a casting as
- * NAME.chat, so that it can chat without the model that it was cast from.
+ * They come from chat_template.jinja, else tokenizer_config.json (a string, or the one named
+ * default), of a Hugging Face folder, or from a GGUF file's tokenizer.chat_template, and lie in a
+ * casting as NAME.chat, so that it can chat without the model that it was cast from.
  *
  * Source  transformers, tokenization_utils_base.py: which file wins, and what apply_chat_template
  *         hands to a template.
@@ -44,8 +44,8 @@ int sc_chat_replace(sc_chat *chat, sc_pool *pool, const char *path, sc_error *er
 
 /*
  * The text that the next answer goes on from, as apply_chat_template(messages,
- * add_generation_prompt=True) makes it; messages: [{"role", "content"}, …]. *text is malloc'd, a NUL
- * behind its *bytes. Errors as sc_jinja_render's.
+ * add_generation_prompt=True) makes it; messages: [{"role", "content"}, …]. *text is malloc'd, a
+ * NUL behind its *bytes. Errors as sc_jinja_render's.
  */
 int sc_chat_render(char **text, size_t *bytes, const sc_chat *chat, const sc_jinja *template,
                    const cJSON *messages, sc_error *err);

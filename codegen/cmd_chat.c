@@ -1,9 +1,9 @@
 /*
  * cmd_chat.c - run -i: lines in, answers out.
  *
- * In a terminal there is a prompt, Ctrl-C cuts an answer (or drops the line), Ctrl-D leaves, and what
- * goes wrong is said and forgotten. Otherwise stdin's lines are the messages, stdout has the answers,
- * and the first failure ends it.
+ * In a terminal there is a prompt, Ctrl-C cuts an answer (or drops the line), Ctrl-D leaves, and
+ * what goes wrong is said and forgotten. Otherwise stdin's lines are the messages, stdout has the
+ * answers, and the first failure ends it.
  */
 #include "cmd_chat.h"
 
@@ -78,8 +78,8 @@ int sc_chat_options(sc_cli *cli, sc_error *err) {
             *options[which].text = value;
             continue;
         }
-        const int rc = read_value(options[which].name, value, options[which].whole,
-                                  options[which].real, err);
+        const int rc =
+            read_value(options[which].name, value, options[which].whole, options[which].real, err);
         if (rc)
             return rc;
     }
@@ -242,8 +242,9 @@ static int converse(conversation *c, sc_error *err) {
 
 int sc_chat_run(const char *dir, const char *name, const sc_cli *cli, sc_pool *pool, FILE *out,
                 sc_error *err) {
-    conversation c = { .system = cli->system, .verbose = cli->verbose, .out = out,
-                       .terminal = isatty(STDIN_FILENO) };
+    conversation c = {
+        .system = cli->system, .verbose = cli->verbose, .out = out, .terminal = isatty(STDIN_FILENO)
+    };
     sc_chat *chat = NULL;
     const char *path = sc_pool_printf(pool, "%s/%s.chat", dir, name);
     int rc = path ? SC_OK : sc_oom(err, "chatting");

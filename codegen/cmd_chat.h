@@ -8,8 +8,8 @@
 int sc_chat_run(const char *dir, const char *name, const sc_cli *cli, sc_pool *pool, FILE *out,
                 sc_error *err);
 
-/* cli->talk from the words for the casting's program. SC_EUSAGE: one that a chat does not have, or a
- * value that is none. */
+/* cli->talk from the words for the casting's program. SC_EUSAGE: one that a chat does not have, or
+ * a value that is none. */
 int sc_chat_options(sc_cli *cli, sc_error *err);
 
 #endif

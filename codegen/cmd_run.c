@@ -304,7 +304,8 @@ static int make_casting(const char *dir, const char *model, const sc_export_opti
 
 int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
     if (!strcmp(cli->command, "run") && !cli->rows && !cli->chat)
-        return sc_fail(err, SC_EUSAGE, "run: what to go on from? (-p TEXT, --token-ids 1,2,3, or -i to chat)");
+        return sc_fail(err, SC_EUSAGE,
+                       "run: what to go on from? (-p TEXT, --token-ids 1,2,3, or -i to chat)");
     if (is_casting(cli->model[0], pool))
         return run_casting(cli->model[0], false, cli, pool, out, err);
     sc_export_options options = cli->export;

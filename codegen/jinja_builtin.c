@@ -80,7 +80,8 @@ FUNCTION(strftime_now) {
     if (format.bytes >= sizeof text - 1 || !localtime_r(&run->now, &now))
         return sc_j_fail(run, "strftime_now: the format is too long");
     memcpy(text, format.text, format.bytes);
-    memcpy(text + format.bytes, "x", 2); /* strftime says 0 of what is empty, and of too little room */
+    memcpy(text + format.bytes, "x",
+           2); /* strftime says 0 of what is empty, and of too little room */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     const size_t bytes = strftime(out, sizeof out, text, &now);

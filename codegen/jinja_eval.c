@@ -4,8 +4,7 @@
 #include "jinja_builtin.h"
 
 static sc_jvalue new_list(sc_jrun *run, sc_jscope *scope, const sc_jnode *node) {
-    const sc_jvalue list =
-        sc_j_list(run, node->type == SC_J_NEW_TUPLE ? SC_J_TUPLE : SC_J_PLAIN);
+    const sc_jvalue list = sc_j_list(run, node->type == SC_J_NEW_TUPLE ? SC_J_TUPLE : SC_J_PLAIN);
     for (const sc_jnode *item = node->a; item && !run->rc; item = item->next)
         sc_j_append(run, list, sc_j_eval(run, scope, item));
     return list;

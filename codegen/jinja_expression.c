@@ -122,6 +122,8 @@ static sc_jnode *primary(sc_jparser *p) {
         for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
             if (take_name(p, constants[i].name))
                 return literal(p, constants[i].value);
+        if (p->macros && (peek_name(p, "varargs") || peek_name(p, "kwargs")))
+            return sc_j_refuse(p, "%s is beyond the subset (docs/chat.md)", p->token->text);
         node = sc_j_node(p, SC_J_NAMED);
         if (node)
             node->text = sc_j_expect_name(p);
@@ -158,8 +160,8 @@ static sc_jnode *arguments(sc_jparser *p) {
         if (peek_op(p, "*") || peek_op(p, "**"))
             return sc_j_refuse(p, "a call with %s is beyond the subset (docs/chat.md)",
                                p->token->text);
-        const bool keyword = p->token->type == SC_J_NAME &&
-                             p->token[1].type == SC_J_OPERATOR && !strcmp(p->token[1].text, "=");
+        const bool keyword = p->token->type == SC_J_NAME && p->token[1].type == SC_J_OPERATOR &&
+                             !strcmp(p->token[1].text, "=");
         if (keyword) {
             *last = sc_j_node(p, SC_J_KEYWORD);
             const char *name = sc_j_expect_name(p);
@@ -381,8 +383,10 @@ static sc_jnode *sum(sc_jparser *p) {
 }
 
 static bool comparison(sc_jparser *p, sc_jop *op) {
-    static const operator_name names[] = { { "==", SC_J_EQ }, { "!=", SC_J_NE }, { "<", SC_J_LT },
-                                           { "<=", SC_J_LE }, { ">", SC_J_GT },  { ">=", SC_J_GE } };
+    static const operator_name names[] = {
+        { "==", SC_J_EQ }, { "!=", SC_J_NE }, { "<", SC_J_LT },
+        { "<=", SC_J_LE }, { ">", SC_J_GT },  { ">=", SC_J_GE }
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (take_op(p, names[i].text)) {
             *op = names[i].op;
@@ -391,8 +395,8 @@ static bool comparison(sc_jparser *p, sc_jop *op) {
     *op = SC_J_IN;
     if (take_name(p, "in"))
         return true;
-    const bool negated = peek_name(p, "not") && p->token[1].type == SC_J_NAME &&
-                         !strcmp(p->token[1].text, "in");
+    const bool negated =
+        peek_name(p, "not") && p->token[1].type == SC_J_NAME && !strcmp(p->token[1].text, "in");
     if (negated) {
         p->token += 2;
         *op = SC_J_NOT_IN;

@@ -66,9 +66,8 @@ FILTER(replace) {
     (void)all;
     const sc_jvalue s = sc_j_str(run, self), old = sc_j_str(run, argument[0]),
                     new = sc_j_str(run, argument[1]);
-    const int64_t most = argument[2].type == SC_J_NONE
-                             ? -1
-                             : sc_j_want_int(run, "replace: count", argument[2], -1);
+    const int64_t most =
+        argument[2].type == SC_J_NONE ? -1 : sc_j_want_int(run, "replace: count", argument[2], -1);
     return sc_j_replace(run, s, old, new, most);
 }
 

@@ -304,8 +304,13 @@ int sc_jinja_lex(const sc_jtoken **token, sc_pool *pool, const char *name, const
     const char *copy = normalised(pool, text, &bytes);
     if (!copy)
         return sc_oom(err, "reading a chat template");
-    lexer l = { .name = name, .at = copy, .end = copy + bytes, .line = 1, .line_begins = true,
-                .pool = pool, .err = err };
+    lexer l = { .name = name,
+                .at = copy,
+                .end = copy + bytes,
+                .line = 1,
+                .line_begins = true,
+                .pool = pool,
+                .err = err };
     int rc = SC_OK;
     while (!rc && l.at < l.end) {
         char kind;

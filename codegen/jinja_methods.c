@@ -112,8 +112,9 @@ static sc_jvalue split_any(sc_jrun *run, sc_jvalue s, const sc_jvalue *argument,
             back ? search_back(run, s, apart, end) : sc_j_search(run, s, apart, begin);
         if (at < 0)
             break;
-        sc_j_append(run, list, back ? between(s, (size_t)at + apart.bytes, end)
-                                    : between(s, begin, (size_t)at));
+        sc_j_append(run, list,
+                    back ? between(s, (size_t)at + apart.bytes, end)
+                         : between(s, begin, (size_t)at));
         begin = back ? 0 : (size_t)at + apart.bytes;
         end = back ? (size_t)at : s.bytes;
     }
@@ -143,8 +144,8 @@ static sc_jvalue part_at(sc_jrun *run, sc_jvalue self, sc_jvalue apart, bool bac
     sc_j_want_string(run, "partition: the separator", apart);
     if (run->rc || !apart.bytes)
         return sc_j_fail(run, "partition: the separator is empty");
-    const int64_t at = back ? search_back(run, self, apart, self.bytes)
-                            : sc_j_search(run, self, apart, 0);
+    const int64_t at =
+        back ? search_back(run, self, apart, self.bytes) : sc_j_search(run, self, apart, 0);
     const size_t cut = at < 0 ? back ? 0 : self.bytes : (size_t)at,
                  behind = at < 0 ? cut : cut + apart.bytes;
     sc_j_append(run, made, between(self, 0, cut));
@@ -295,9 +296,10 @@ static sc_jvalue view(sc_jrun *run, sc_jvalue self, sc_jkind kind) {
     const sc_jvalue made = sc_j_list(run, kind);
     for (size_t i = 0; i < self.dict->count && !run->rc; i++) {
         const sc_jpair p = self.dict->pair[i];
-        sc_j_append(run, made, kind == SC_J_KEYS     ? p.key
-                               : kind == SC_J_VALUES ? p.value
-                                                     : sc_j_pair(run, p.key, p.value));
+        sc_j_append(run, made,
+                    kind == SC_J_KEYS     ? p.key
+                    : kind == SC_J_VALUES ? p.value
+                                          : sc_j_pair(run, p.key, p.value));
     }
     return made;
 }
@@ -327,7 +329,8 @@ METHOD(changed) {
 
 METHOD(changes) {
     (void)argument, (void)all;
-    return sc_j_fail(run, "%s would change a %s: a template cannot", run->called, sc_j_type_name(self));
+    return sc_j_fail(run, "%s would change a %s: a template cannot", run->called,
+                     sc_j_type_name(self));
 }
 
 METHOD(beyond) {
@@ -372,18 +375,30 @@ static const sc_jbuiltin of_string[] = {
     { "ljust", "*", beyond },
     { "rjust", "*", beyond },
     { "center", "*", beyond },
+    { "casefold", "*", beyond },
+    { "expandtabs", "*", beyond },
+    { "format_map", "*", beyond },
+    { "isascii", "*", beyond },
+    { "isdecimal", "*", beyond },
+    { "isidentifier", "*", beyond },
+    { "isnumeric", "*", beyond },
+    { "isprintable", "*", beyond },
+    { "istitle", "*", beyond },
+    { "maketrans", "*", beyond },
+    { "rindex", "*", beyond },
+    { "translate", "*", beyond },
 };
 static const sc_jbuiltin of_dict[] = {
-    { "get", "key! default", get }, { "keys", "", keys },       { "values", "", values },
-    { "items", "", items },         { "copy", "", copy },       { "update", "*", changes },
-    { "pop", "*", changes },        { "clear", "*", changes },  { "setdefault", "*", changes },
-    { "popitem", "*", changes },
+    { "get", "key! default", get }, { "keys", "", keys },        { "values", "", values },
+    { "items", "", items },         { "copy", "", copy },        { "update", "*", changes },
+    { "pop", "*", changes },        { "clear", "*", changes },   { "setdefault", "*", changes },
+    { "popitem", "*", changes },    { "fromkeys", "*", beyond },
 };
 static const sc_jbuiltin of_list[] = {
     { "index", "value!", index_of }, { "count", "value!", count }, { "copy", "", copy },
-    { "append", "*", changes },   { "extend", "*", changes },   { "insert", "*", changes },
-    { "pop", "*", changes },      { "remove", "*", changes },   { "clear", "*", changes },
-    { "reverse", "*", changes },  { "sort", "*", changes },
+    { "append", "*", changes },      { "extend", "*", changes },   { "insert", "*", changes },
+    { "pop", "*", changes },         { "remove", "*", changes },   { "clear", "*", changes },
+    { "reverse", "*", changes },     { "sort", "*", changes },
 };
 static const sc_jbuiltin of_loop[] = { { "cycle", "*", cycle }, { "changed", "*", changed } };
 

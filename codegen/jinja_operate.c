@@ -53,9 +53,7 @@ static sc_jvalue int_binary(sc_jrun *run, sc_jop op, int64_t a, int64_t b) {
     if (op == SC_J_DIVIDE)
         return sc_j_float((double)a / (double)b);
     if (b == -1) /* INT64_MIN / -1 */
-        return op == SC_J_MODULO ? sc_j_int(0)
-               : a == INT64_MIN  ? overflow(run, op)
-                                 : sc_j_int(-a);
+        return op == SC_J_MODULO ? sc_j_int(0) : a == INT64_MIN ? overflow(run, op) : sc_j_int(-a);
     const int64_t rest = a % b;
     const bool down = rest && (rest < 0) != (b < 0); /* the result goes towards minus infinity */
     return sc_j_int(op == SC_J_MODULO ? rest + (down ? b : 0) : a / b - down);
@@ -152,9 +150,9 @@ sc_jvalue sc_j_negate(sc_jrun *run, sc_jvalue v) {
         return sc_j_float(-v.real);
     if (sc_j_integer(v, &integer))
         return int_binary(run, SC_J_SUBTRACT, 0, integer);
-    return v.type == SC_J_UNDEFINED ? no_operator(run, SC_J_SUBTRACT, v, v)
-                                    : sc_j_fail(run, "- %s: there is no such operation",
-                                                sc_j_type_name(v));
+    return v.type == SC_J_UNDEFINED
+               ? no_operator(run, SC_J_SUBTRACT, v, v)
+               : sc_j_fail(run, "- %s: there is no such operation", sc_j_type_name(v));
 }
 
 bool sc_j_contains(sc_jrun *run, sc_jvalue all, sc_jvalue one) {
@@ -272,9 +270,9 @@ sc_jvalue sc_j_subscript(sc_jrun *run, sc_jvalue of, sc_jvalue key) {
     }
     if (key.type == SC_J_STRING) {
         const char *name = terminated(run, key.text, key.bytes);
-        return !name                   ? sc_j_undefined("")
+        return !name                  ? sc_j_undefined("")
                : of.type == SC_J_DICT ? sc_j_method(run, of, name)
-                                       : sc_j_attribute(run, of, name);
+                                      : sc_j_attribute(run, of, name);
     }
     if (!sc_j_integer(key, &index))
         return sc_j_undefined("an item");
@@ -358,9 +356,9 @@ sc_jvalue sc_j_path(sc_jrun *run, sc_jvalue of, sc_jvalue path) {
 sc_jvalue sc_j_want_string(sc_jrun *run, const char *what, sc_jvalue v) {
     if (v.type == SC_J_STRING)
         return v;
-    return v.type == SC_J_UNDEFINED ? sc_j_fail(run, "'%s' is undefined", v.text)
-                                    : sc_j_fail(run, "%s is no string: %s", what,
-                                                sc_j_type_name(v));
+    return v.type == SC_J_UNDEFINED
+               ? sc_j_fail(run, "'%s' is undefined", v.text)
+               : sc_j_fail(run, "%s is no string: %s", what, sc_j_type_name(v));
 }
 
 int64_t sc_j_want_int(sc_jrun *run, const char *what, sc_jvalue v, int64_t unset) {

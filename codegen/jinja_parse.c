@@ -97,8 +97,8 @@ static sc_jnode *whole_body(sc_jparser *p, const char *opened, const char *end) 
 }
 
 static sc_jnode *if_statement(sc_jparser *p) {
-    static const char *const ends[] = { "elif", "else", "endif", NULL },
-                             *const last[] = { "endif", NULL };
+    static const char *const ends[] = { "elif", "else", "endif", NULL }, *const last[] = { "endif",
+                                                                                           NULL };
     sc_jnode *first = sc_j_node(p, SC_J_IF), *node = first;
     while (!p->rc) {
         const char *ended;
@@ -117,7 +117,8 @@ static sc_jnode *if_statement(sc_jparser *p) {
 }
 
 static sc_jnode *for_statement(sc_jparser *p) {
-    static const char *const ends[] = { "else", "endfor", NULL }, *const last[] = { "endfor", NULL };
+    static const char *const ends[] = { "else", "endfor", NULL }, *const last[] = { "endfor",
+                                                                                    NULL };
     sc_jnode *node = sc_j_node(p, SC_J_FOR);
     const char *ended;
     if (!node)
@@ -190,8 +191,10 @@ static sc_jnode *macro_statement(sc_jparser *p) {
     if (p->rc)
         return NULL;
     node->text = name;
+    p->macros++;
     node->a = parameters(p);
     node->d = own_body(p, "macro", "endmacro");
+    p->macros--;
     return node;
 }
 
@@ -263,11 +266,11 @@ static sc_jnode *tag(sc_jparser *p) {
     static const struct {
         const char *name;
         sc_jnode *(*read)(sc_jparser *);
-    } tags[] = { { "if", if_statement },         { "for", for_statement },
-                 { "set", set_statement },       { "macro", macro_statement },
-                 { "call", call_statement },     { "filter", filter_statement },
-                 { "with", with_statement },     { "generation", generation_statement },
-                 { "break", break_statement },   { "continue", continue_statement } };
+    } tags[] = { { "if", if_statement },       { "for", for_statement },
+                 { "set", set_statement },     { "macro", macro_statement },
+                 { "call", call_statement },   { "filter", filter_statement },
+                 { "with", with_statement },   { "generation", generation_statement },
+                 { "break", break_statement }, { "continue", continue_statement } };
     const char *name = sc_j_expect_name(p);
     if (!name)
         return NULL;

@@ -328,15 +328,20 @@ int sc_jinja_read(const sc_jinja **made, sc_pool *pool, const char *name, const 
 int sc_jinja_render(char **text, size_t *bytes, const sc_jinja *template, const cJSON *values,
                     time_t now, sc_error *err) {
     sc_jtext out = { 0 };
-    sc_jrun run = { .name = template->name, .line = 1, .pool = sc_pool_create(), .bytes = MEMORY,
-                    .steps = STEPS, .now = now, .err = err, .out = &out };
+    sc_jrun run = { .name = template->name,
+                    .line = 1,
+                    .pool = sc_pool_create(),
+                    .bytes = MEMORY,
+                    .steps = STEPS,
+                    .now = now,
+                    .err = err,
+                    .out = &out };
     if (!run.pool)
         return sc_oom(err, "rendering a chat template");
     sc_jscope *scope = sc_j_scope(&run, NULL);
     const cJSON *value;
-    cJSON_ArrayForEach(value, values)
-        if (!run.rc)
-            sc_j_define(&run, scope, value->string, sc_j_load(&run, value));
+    cJSON_ArrayForEach(value, values) if (!run.rc)
+        sc_j_define(&run, scope, value->string, sc_j_load(&run, value));
     if (!run.rc)
         statements(&run, scope, template->body);
     char *made = run.rc ? NULL : malloc(out.count + 1);

@@ -71,8 +71,7 @@ FILTER(items) {
         return sc_j_fail(run, "items of %s", sc_j_type_name(self));
     const sc_jvalue made = sc_j_list(run, SC_J_GENERATOR);
     for (size_t i = 0; self.type == SC_J_DICT && i < self.dict->count && !run->rc; i++)
-        sc_j_append(run, made,
-                    sc_j_pair(run, self.dict->pair[i].key, self.dict->pair[i].value));
+        sc_j_append(run, made, sc_j_pair(run, self.dict->pair[i].key, self.dict->pair[i].value));
     return made;
 }
 
@@ -143,8 +142,8 @@ FILTER(sort) {
         return self;
     keyed *pairs = sc_j_alloc(run, count, sizeof *pairs);
     for (size_t i = 0; pairs && i < count && !run->rc; i++)
-        pairs[i] = (keyed){ folded(run, part(run, item[i], argument[2]), asked(argument[1])),
-                            item[i] };
+        pairs[i] =
+            (keyed){ folded(run, part(run, item[i], argument[2]), asked(argument[1])), item[i] };
     return sort_keyed(run, pairs, count, asked(argument[0]));
 }
 
@@ -241,7 +240,7 @@ static const sc_jbuiltin *builtin_at(sc_jrun *run, const sc_jarguments *all, int
     return found;
 }
 
-/* map(attribute=a, default=d), or map("filter", …). */
+/* map(attribute=a, default=d), or map("filter", …). What is false has no items, here and below. */
 FILTER(map) {
     (void)argument;
     sc_jvalue *item;
@@ -250,7 +249,7 @@ FILTER(map) {
     const sc_jvalue *attribute = named(all, "attribute"), *fallback = named(all, "default");
     const sc_jbuiltin *filter =
         attribute ? NULL : builtin_at(run, all, 0, "filter", sc_j_find_filter);
-    if (run->rc || !sc_j_items(run, self, &item, &count))
+    if (run->rc || !sc_j_truth(self) || !sc_j_items(run, self, &item, &count))
         return made;
     for (size_t i = 0; i < count && !run->rc; i++) {
         const sc_jarguments rest = filter ? behind(all, 1) : *all;
@@ -274,7 +273,7 @@ static sc_jvalue choose(sc_jrun *run, sc_jvalue self, const sc_jarguments *all, 
     const bool tested = all->count > attribute;
     const sc_jbuiltin *test =
         tested ? builtin_at(run, all, attribute, "test", sc_j_find_test) : NULL;
-    if (run->rc || !sc_j_items(run, self, &item, &count))
+    if (run->rc || !sc_j_truth(self) || !sc_j_items(run, self, &item, &count))
         return made;
     for (size_t i = 0; i < count && !run->rc; i++) {
         sc_jvalue one = attribute ? sc_j_path(run, item[i], all->value[0]) : item[i];

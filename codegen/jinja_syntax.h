@@ -50,11 +50,11 @@ typedef enum {
     SC_J_PLUS,
     SC_J_AND, /* a, b */
     SC_J_OR,
-    SC_J_BINARY,  /* op, a, b */
-    SC_J_COMPARE, /* a; b: chain of OPERAND */
-    SC_J_OPERAND, /* op, a */
-    SC_J_CONCAT,  /* a: chain */
-    SC_J_CHOICE,  /* a if b else c (NULL: undefined) */
+    SC_J_BINARY,    /* op, a, b */
+    SC_J_COMPARE,   /* a; b: chain of OPERAND */
+    SC_J_OPERAND,   /* op, a */
+    SC_J_CONCAT,    /* a: chain */
+    SC_J_CHOICE,    /* a if b else c (NULL: undefined) */
     SC_J_ATTRIBUTE, /* a.text */
     SC_J_SUBSCRIPT, /* a[b] */
     SC_J_SLICE,     /* a[b:c:d], each of them or NULL */
@@ -63,14 +63,14 @@ typedef enum {
     SC_J_FILTER,    /* a | builtin(b) */
     SC_J_TEST,      /* a is builtin(b) */
     /* Statements; bodies are chains. */
-    SC_J_WRITE,    /* value, text between tags */
-    SC_J_PRINT,    /* a */
-    SC_J_IF,       /* a: condition, b: body, c: the else body; an elif is an IF alone there */
-    SC_J_FOR,      /* a: target, b: iterable, c: condition or NULL, d: body, e: else body */
-    SC_J_SET,      /* a: target, b: expression */
-    SC_J_SET_BLOCK, /* a: target, b: filters on INPUT, d: body */
-    SC_J_MACRO,     /* text, a: chain of KEYWORD (its a: the default or NULL), d: body */
-    SC_J_CALL_BLOCK, /* b: the call, a and d: caller's parameters and body */
+    SC_J_WRITE,        /* value, text between tags */
+    SC_J_PRINT,        /* a */
+    SC_J_IF,           /* a: condition, b: body, c: the else body; an elif is an IF alone there */
+    SC_J_FOR,          /* a: target, b: iterable, c: condition or NULL, d: body, e: else body */
+    SC_J_SET,          /* a: target, b: expression */
+    SC_J_SET_BLOCK,    /* a: target, b: filters on INPUT, d: body */
+    SC_J_MACRO,        /* text, a: chain of KEYWORD (its a: the default or NULL), d: body */
+    SC_J_CALL_BLOCK,   /* b: the call, a and d: caller's parameters and body */
     SC_J_FILTER_BLOCK, /* b: filters on INPUT, d: body */
     SC_J_WITH,         /* a: chain of SET, d: body; also what only opens a scope */
     SC_J_BREAK,
@@ -115,6 +115,7 @@ typedef struct {
     int rc;
     int depth;          /* of nesting */
     int loops;          /* around, within the macro */
+    int macros;         /* around */
     const char *opened; /* the innermost block's tag, for messages */
 } sc_jparser;
 

@@ -73,8 +73,7 @@ RELATION(greater_equal, SC_J_GE)
 RELATION(in, SC_J_IN)
 
 static sc_jvalue divides(sc_jrun *run, sc_jvalue self, sc_jvalue by, int64_t rest) {
-    return sc_j_bool(
-        sc_j_equal(run, sc_j_binary(run, SC_J_MODULO, self, by), sc_j_int(rest)));
+    return sc_j_bool(sc_j_equal(run, sc_j_binary(run, SC_J_MODULO, self, by), sc_j_int(rest)));
 }
 
 TEST(odd) {

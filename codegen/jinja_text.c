@@ -36,8 +36,7 @@ void sc_j_put_float(sc_jrun *run, sc_jtext *text, double real) {
 }
 
 static void put_repr_string(sc_jrun *run, sc_jtext *text, sc_jvalue s) {
-    const char quote =
-        memchr(s.text, '\'', s.bytes) && !memchr(s.text, '"', s.bytes) ? '"' : '\'';
+    const char quote = memchr(s.text, '\'', s.bytes) && !memchr(s.text, '"', s.bytes) ? '"' : '\'';
     sc_j_put(run, text, &quote, 1);
     for (size_t at = 0, n; at < s.bytes && !run->rc; at += n) {
         int32_t code;
@@ -64,8 +63,9 @@ static void put_repr_string(sc_jrun *run, sc_jtext *text, sc_jvalue s) {
 static void put_repr(sc_jrun *run, sc_jtext *text, sc_jvalue v);
 
 static void put_list(sc_jrun *run, sc_jtext *text, const sc_jlist *list) {
-    static const char *const open[] = { "[",           "(",            "<generator",
-                                        "dict_keys([", "dict_values([", "dict_items([" };
+    static const char *const open[] = {
+        "[", "(", "<generator", "dict_keys([", "dict_values([", "dict_items(["
+    };
     static const char *const close[] = { "]", ")", ">", "])", "])", "])" };
     sc_j_puts(run, text, open[list->kind]);
     if (list->kind != SC_J_GENERATOR)

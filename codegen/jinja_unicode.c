@@ -175,7 +175,7 @@ static void put_recased(sc_jrun *run, sc_jtext *text, int32_t code, bool upper, 
         sc_j_puts(run, text, titled ? "Ss" : "SS");
         return;
     }
-    const int32_t to = !upper ? utf8proc_tolower(code)
+    const int32_t to = !upper   ? utf8proc_tolower(code)
                        : titled ? utf8proc_totitle(code)
                                 : utf8proc_toupper(code);
     sc_j_put(run, text, out, sc_j_encode(out, to));

@@ -36,7 +36,14 @@ typedef enum { SC_J_UPPER, SC_J_LOWER, SC_J_SWAP, SC_J_CAPITALIZE, SC_J_TITLE } 
 sc_jvalue sc_j_recase(sc_jrun *run, sc_jvalue s, sc_jcase to);
 
 /* The questions of str.isalpha and its like: every character answers, and there is one. */
-typedef enum { SC_J_ALPHA, SC_J_DIGIT, SC_J_ALNUM, SC_J_SPACE, SC_J_IS_UPPER, SC_J_IS_LOWER } sc_jclass;
+typedef enum {
+    SC_J_ALPHA,
+    SC_J_DIGIT,
+    SC_J_ALNUM,
+    SC_J_SPACE,
+    SC_J_IS_UPPER,
+    SC_J_IS_LOWER
+} sc_jclass;
 bool sc_j_all(sc_jvalue s, sc_jclass class);
 
 #endif

@@ -117,6 +117,15 @@ void sc_j_append(sc_jrun *run, sc_jvalue list, sc_jvalue item) {
     items[list.list->count++] = item;
 }
 
+static sc_jpair *find_pair(sc_jrun *run, sc_jvalue dict, sc_jvalue key) {
+    if (!sc_j_step(run, dict.dict->count / 8))
+        return NULL;
+    for (size_t i = 0; i < dict.dict->count; i++)
+        if (sc_j_equal(run, dict.dict->pair[i].key, key))
+            return &dict.dict->pair[i];
+    return NULL;
+}
+
 void sc_j_set(sc_jrun *run, sc_jvalue dict, sc_jvalue key, sc_jvalue value) {
     if (run->rc)
         return;
@@ -125,11 +134,11 @@ void sc_j_set(sc_jrun *run, sc_jvalue dict, sc_jvalue key, sc_jvalue value) {
                   sc_j_type_name(key));
         return;
     }
-    sc_jvalue *old = (sc_jvalue *)(uintptr_t)sc_j_find(run, dict, key);
-    if (old) {
-        *old = value;
+    sc_jpair *old = find_pair(run, dict, key);
+    if (old)
+        old->value = value;
+    if (old || run->rc)
         return;
-    }
     sc_jpair *pairs = grow(run, dict.dict->pair, dict.dict->count, &dict.dict->room, sizeof *pairs);
     if (!pairs)
         return;
@@ -193,12 +202,8 @@ bool sc_j_number(sc_jvalue v, double *number) {
 }
 
 const sc_jvalue *sc_j_find(sc_jrun *run, sc_jvalue dict, sc_jvalue key) {
-    if (!sc_j_step(run, dict.dict->count / 8))
-        return NULL;
-    for (size_t i = 0; i < dict.dict->count; i++)
-        if (sc_j_equal(run, dict.dict->pair[i].key, key))
-            return &dict.dict->pair[i].value;
-    return NULL;
+    const sc_jpair *pair = find_pair(run, dict, key);
+    return pair ? &pair->value : NULL;
 }
 
 static bool equal_lists(sc_jrun *run, const sc_jlist *a, const sc_jlist *b) {
@@ -300,9 +305,9 @@ int sc_j_order(sc_jrun *run, sc_jvalue a, sc_jvalue b) {
 }
 
 const char *sc_j_type_name(sc_jvalue v) {
-    static const char *const names[] = { "nothing", "undefined", "None",      "bool",
-                                         "int",     "float",     "str",       "list",
-                                         "dict",    "namespace", "loop",      "a function" };
+    static const char *const names[] = { "nothing", "undefined", "None", "bool",
+                                         "int",     "float",     "str",  "list",
+                                         "dict",    "namespace", "loop", "a function" };
     static const char *const kinds[] = { "list",      "tuple",       "generator",
                                          "dict_keys", "dict_values", "dict_items" };
     return v.type == SC_J_LIST ? kinds[v.list->kind] : names[v.type];

@@ -3,7 +3,8 @@
  *
  * Values behave as Python's: true division, floor division and modulo, repr, chained comparison,
  * strings of code points (kept as UTF-8). They are passed by value and share what they point to;
- * nothing is changed once made but a namespace, a loop and a generator, which yields its items once.
+ * nothing is changed once made but a namespace, a loop and a generator, which yields its items
+ * once.
  *
  * Owner    everything lives in the run's pool and goes with it.
  * Failure  the first one stays in the run (rc, *err); whoever fails returns undefined and whoever
@@ -35,7 +36,14 @@ typedef enum {
 
 /* What Python would have in a list's place. A view is what a dict's methods return; a generator is
  * true whatever it yields, has no length, and is empty once it was walked. */
-typedef enum { SC_J_PLAIN, SC_J_TUPLE, SC_J_GENERATOR, SC_J_KEYS, SC_J_VALUES, SC_J_ITEMS } sc_jkind;
+typedef enum {
+    SC_J_PLAIN,
+    SC_J_TUPLE,
+    SC_J_GENERATOR,
+    SC_J_KEYS,
+    SC_J_VALUES,
+    SC_J_ITEMS
+} sc_jkind;
 
 typedef struct sc_jlist sc_jlist;
 typedef struct sc_jdict sc_jdict;
@@ -96,9 +104,9 @@ typedef struct {
     time_t now;
     int rc;
     sc_error *err;
-    sc_jtext *out;  /* where output goes */
+    sc_jtext *out;      /* where output goes */
     const char *called; /* the builtin that runs, for messages */
-    sc_jvalue input; /* what a filter block, or a set block with filters, holds */
+    sc_jvalue input;    /* what a filter block, or a set block with filters, holds */
 } sc_jrun;
 
 enum { SC_J_MOST_DEPTH = 1000, SC_J_MOST_OUTPUT = 16 << 20 };
@@ -165,7 +173,7 @@ void sc_j_put_float(sc_jrun *run, sc_jtext *text, double real);
 
 /* json.dumps, jinja_json.c: indent below 0 is none; fails the run on what JSON has not. */
 typedef struct {
-    sc_jvalue indent; /* none, a number, or a string */
+    sc_jvalue indent;    /* none, a number, or a string */
     sc_jvalue item, key; /* the separators, unset: the usual ones */
     bool ascii, sorted;
 } sc_jdump;

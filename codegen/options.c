@@ -160,7 +160,8 @@ int sc_cli_read(sc_cli *cli, sc_pool *pool, int argc, char **argv, sc_error *err
         return sc_fail(err, SC_EUSAGE, "%s: --only cache: there is no forward pass to %s",
                        cli->command, cli->command);
     if (!cli->chat && (cli->system || cli->chat_template || cli->verbose))
-        return sc_fail(err, SC_EUSAGE, "%s: --system, --chat-template, --verbose: are of a chat (-i)",
+        return sc_fail(err, SC_EUSAGE,
+                       "%s: --system, --chat-template, --verbose: are of a chat (-i)",
                        cli->command);
     if (!cli->models)
         return sc_fail(err, SC_EUSAGE,

@@ -18,7 +18,7 @@ typedef struct {
     const char **word;
     int rows; /* run: rows that -p and --token-ids give */
     bool given_batch;
-    bool chat;         /* run -i, and what it takes besides: */
+    bool chat; /* run -i, and what it takes besides: */
     bool verbose;
     const char *system, *chat_template;
     sc_talk_options talk;

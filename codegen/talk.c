@@ -205,10 +205,11 @@ static int prefill(sc_talk *t, const int32_t *ids, int64_t count, sc_talk_taken 
     }
     taken->fed = t->count - taken->kept;
     if (rc == SC_EFULL)
-        return sc_fail(err, SC_EFULL,
-                       "%s: the conversation has %lld tokens, the cache room for %d (max_cache_len; "
-                       "/reset, or --max-cache-len)",
-                       t->name, (long long)count, t->casting->max_cache_len);
+        return sc_fail(
+            err, SC_EFULL,
+            "%s: the conversation has %lld tokens, the cache room for %d (max_cache_len; "
+            "/reset, or --max-cache-len)",
+            t->name, (long long)count, t->casting->max_cache_len);
     return rc;
 }
 

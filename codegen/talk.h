@@ -1,11 +1,11 @@
 /*
- * talk.h - a conversation with a casting: its library is opened in this process, its cache holds what
- * was said.
+ * talk.h - a conversation with a casting: its library is opened in this process, its cache holds
+ * what was said.
  *
  * Every answer begins with the whole conversation as token ids. Those that the cache holds already
  * stay; behind the first that differs (a template may leave thoughts out, text may become other ids
- * when it is read anew) the cache is cropped, or where a ring or a state cannot be, begun anew; only
- * the rest is fed. No BOS is added: the template writes it.
+ * when it is read anew) the cache is cropped, or where a ring or a state cannot be, begun anew;
+ * only the rest is fed. No BOS is added: the template writes it.
  *
  * Owner  the caller; close gives everything back.
  */
@@ -37,9 +37,9 @@ typedef struct {
 } sc_talk_taken;
 
 /*
- * The casting NAME in the folder dir, its library built. SC_EINPUT: a casting of more than one row, or
- * without a tokenizer or a template; SC_EENV: the library cannot be opened, or what the casting's
- * open and create refuse.
+ * The casting NAME in the folder dir, its library built. SC_EINPUT: a casting of more than one row,
+ * or without a tokenizer or a template; SC_EENV: the library cannot be opened, or what the
+ * casting's open and create refuse.
  */
 int sc_talk_open(sc_talk **talk, sc_pool *pool, const char *dir, const char *name,
                  const sc_chat *chat, const sc_talk_options *options, sc_error *err);

@@ -119,7 +119,8 @@ static void begin_austen(void) {
     static const char processor[] =
         "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": "
         "\"<|endoftext|>\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
-        "\"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"B\", "
+        "\"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": "
+        "\"B\", "
         "\"type_id\": 1}}], \"special_tokens\": {\"<|endoftext|>\": {\"id\": \"<|endoftext|>\", "
         "\"ids\": [0], \"tokens\": [\"<|endoftext|>\"]}}}";
     sc_error err = { 0 };
@@ -194,7 +195,7 @@ static int common(const int32_t *a, int a_count, const int32_t *b, int b_count) 
 #define PLAIN "{% for m in messages %}{{ m.role[0] }}: {{ m.content }}\n{% endfor %}a:"
 /* As templates leave earlier thoughts out. */
 #define SHORTENED                                                                                  \
-    "{% for m in messages %}{{ m.role[0] }}: {{ m.content[5:] if m.role == 'assistant' else "       \
+    "{% for m in messages %}{{ m.role[0] }}: {{ m.content[5:] if m.role == 'assistant' else "      \
     "m.content }}\n{% endfor %}a:"
 
 /* A template, and what it is to make: head, then users' and assistants' messages between before and
@@ -331,21 +332,25 @@ static const struct {
     { 3, "standard input: a line is no UTF-8 text", "printf 'a\\000b\\n' | " CHAT },
     { 3, "standard input: a line has more than 1048576 bytes",
       "head -c 1048577 /dev/zero | tr '\\0' a | " CHAT },
-    { 3, "austen: the conversation has 532 tokens, the cache room for 512 (max_cache_len; /reset, "
-         "or --max-cache-len)",
+    { 3,
+      "austen: the conversation has 532 tokens, the cache room for 512 (max_cache_len; /reset, "
+      "or --max-cache-len)",
       "printf '%0500d\\n' 0 | " CHAT },
-    { 3, "llama.chat: is missing (a model without a tokenizer, or a casting of an older slipcast: "
-         "export it again)",
+    { 3,
+      "llama.chat: is missing (a model without a tokenizer, or a casting of an older slipcast: "
+      "export it again)",
       "$SLIPCAST run -i tests/reference/tiny/llama" },
     { 3, "batch_size: 2, a chat has one row (export with --batch-size 1)",
       "$SLIPCAST run -i examples/austen --batch-size 2 --chat-template " CHATML },
-    { 3, "austen.chat", "cp -r " AUSTEN " $M/c; echo '{' >$M/c/austen.chat; "
-                        "$SLIPCAST run -i $M/c" },
+    { 3, "austen.chat",
+      "cp -r " AUSTEN " $M/c; echo '{' >$M/c/austen.chat; "
+      "$SLIPCAST run -i $M/c" },
     { 3, "austen.chat: eos_token_id: is no list of at most 16 numbers",
       "cp -r " AUSTEN " $M/c; echo '{\"eos_token_id\": [0.5]}' >$M/c/austen.chat; "
       "$SLIPCAST run -i $M/c" },
-    { 3, "austen.weights", "cp -r " AUSTEN " $M/c; : >$M/c/austen.weights; $SLIPCAST run -i $M/c "
-                           "--chat-template " CHATML },
+    { 3, "austen.weights",
+      "cp -r " AUSTEN " $M/c; : >$M/c/austen.weights; $SLIPCAST run -i $M/c "
+      "--chat-template " CHATML },
     { 2, "austen: device \"cuda:0\": this casting has no device code (export with --target cuda)",
       CHAT " --device cuda:0" },
     { 2, "run: -p: is not for a chat (-i)", CHAT " -p Hello" },
@@ -358,8 +363,7 @@ static const struct {
 
 START_TEST(a_refusal_is_one_line_and_an_exit_code) {
     char *out, *said;
-    const int status =
-        run(&out, &said, "M=build/test-chat/model; %s", refusals[_i].command);
+    const int status = run(&out, &said, "M=build/test-chat/model; %s", refusals[_i].command);
     const char *end = strchr(said, '\n');
     ck_assert_msg(status == refusals[_i].status, "%s: %d: %s", refusals[_i].command, status, said);
     ck_assert_msg(strstr(said, refusals[_i].talk) && end && !end[1], "%s: said %s",

@@ -70,9 +70,9 @@ static int check_template(const char *name) {
             ck_assert_msg(made && !strcmp(made, text->valuestring), "%s: %s:\n%s\nwanted\n%s", name,
                           what, made ? made : err.message, text->valuestring);
         else
-            ck_assert_msg(!made && (!cJSON_IsString(error) ||
-                                    ends_with(err.message, error->valuestring)),
-                          "%s: %s: %s", name, what, made ? made : err.message);
+            ck_assert_msg(
+                !made && (!cJSON_IsString(error) || ends_with(err.message, error->valuestring)),
+                "%s: %s: %s", name, what, made ? made : err.message);
         free(made);
         count++;
     }
@@ -120,8 +120,7 @@ START_TEST(a_small_template_makes_what_jinja2_makes) {
 END_TEST
 
 START_TEST(smollm2_greets_as_transformers_had_it) {
-    cJSON *json = json_of("tests/reference/smollm2/expected.json"),
-          *values = cJSON_CreateObject();
+    cJSON *json = json_of("tests/reference/smollm2/expected.json"), *values = cJSON_CreateObject();
     const cJSON *chat = sc_json_get(json, "chat");
     sc_error err = { 0 };
     char *template;
@@ -142,8 +141,7 @@ END_TEST
 /* tests/errors/jinja/NAME.jinja is refused, when read or when rendered; NAME.err is the message. */
 START_TEST(what_is_refused_is_named_with_its_line) {
     struct dirent **file;
-    cJSON *values =
-        cJSON_Parse("{\"messages\": [{\"role\": \"user\"}], \"bos_token\": \"<s>\"}");
+    cJSON *values = cJSON_Parse("{\"messages\": [{\"role\": \"user\"}], \"bos_token\": \"<s>\"}");
     const int n = scandir("tests/errors/jinja", &file, is_jinja, alphasort);
     ck_assert_int_gt(n, 0);
     for (int i = 0; i < n; i++) {
@@ -284,6 +282,17 @@ START_TEST(a_template_is_rendered_again_as_it_was) {
 }
 END_TEST
 
+/* What reads a character relies on it. */
+START_TEST(a_value_that_is_no_utf8_is_refused) {
+    sc_error err = { 0 };
+    cJSON *values = cJSON_CreateObject();
+    ck_assert_ptr_nonnull(cJSON_AddStringToObject(values, "s", "a\xf0"));
+    ck_assert_ptr_null(rendered("{{ s[1] }}", 10, values, 0, &err));
+    ck_assert_str_eq(err.message, "chat_template:1: a text that it is given is no UTF-8");
+    cJSON_Delete(values);
+}
+END_TEST
+
 Suite *jinja_suite(void) {
     Suite *suite = suite_create("jinja");
     TCase *tc = tcase_create("jinja");
@@ -295,6 +304,7 @@ Suite *jinja_suite(void) {
     tcase_add_test(tc, what_is_refused_is_named_with_its_line);
     tcase_add_loop_test(tc, a_hostile_template_ends_within_a_second, 0,
                         sizeof hostile / sizeof *hostile);
+    tcase_add_test(tc, a_value_that_is_no_utf8_is_refused);
     tcase_add_test(tc, a_template_is_rendered_again_as_it_was);
     suite_add_tcase(suite, tc);
     return suite;
