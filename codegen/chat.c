@@ -9,6 +9,8 @@
 #include "json.h"
 
 enum { FILE_LIMIT = 16 << 20 };
+_Static_assert(sizeof((sc_chat *)0)->eos_id == sizeof((sc_config *)0)->eos_token_id,
+               "a chat takes all ids of its configuration");
 
 const char *const sc_chat_token_names[SC_CHAT_TOKENS] = { "bos_token", "eos_token", "unk_token",
                                                           "pad_token" };
@@ -17,7 +19,7 @@ static int make(sc_chat **chat, sc_pool *pool, const sc_config *config, sc_error
     sc_chat *c = sc_pool_alloc(pool, 1, sizeof *c);
     if (!c)
         return sc_oom(err, "reading the chat template");
-    for (int i = 0; config && i < config->eos_count && i < SC_CHAT_EOS; i++)
+    for (int i = 0; config && i < config->eos_count; i++)
         c->eos_id[c->eos_count++] = config->eos_token_id[i];
     *chat = c;
     return SC_OK;
@@ -146,16 +148,15 @@ int sc_chat_of_gguf(sc_chat **chat, sc_pool *pool, const char *path, const sc_gg
 }
 
 int sc_chat_write(const char **text, sc_pool *pool, const sc_chat *chat, sc_error *err) {
-    cJSON *json = cJSON_CreateObject(), *eos = cJSON_CreateArray();
-    if (chat->template)
-        cJSON_AddStringToObject(json, "chat_template", chat->template);
+    cJSON *json = cJSON_CreateObject();
+    bool whole = !chat->template || cJSON_AddStringToObject(json, "chat_template", chat->template);
     for (int i = 0; i < SC_CHAT_TOKENS; i++)
         if (chat->token[i])
-            cJSON_AddStringToObject(json, sc_chat_token_names[i], chat->token[i]);
+            whole &= cJSON_AddStringToObject(json, sc_chat_token_names[i], chat->token[i]) != NULL;
+    cJSON *eos = cJSON_AddArrayToObject(json, "eos_token_id");
     for (int i = 0; i < chat->eos_count; i++)
-        cJSON_AddItemToArray(eos, cJSON_CreateNumber((double)chat->eos_id[i]));
-    cJSON_AddItemToObject(json, "eos_token_id", eos);
-    char *printed = cJSON_Print(json);
+        whole &= cJSON_AddItemToArray(eos, cJSON_CreateNumber((double)chat->eos_id[i]));
+    char *printed = whole && eos ? cJSON_Print(json) : NULL;
     *text = printed ? sc_pool_printf(pool, "%s\n", printed) : NULL;
     cJSON_free(printed);
     cJSON_Delete(json);

@@ -107,6 +107,32 @@ START_TEST(a_template_is_found_where_models_keep_it) {
 }
 END_TEST
 
+/* Texts of tokens are looked up: among added ones, in BPE's vocabulary, in Unigram's. */
+static const char *const vocabularies[] = {
+    "{\"model\": {\"vocab\": {\"a\": 0, \"<s>\": 1, \"</s>\": 2}}}",
+    "{\"model\": {\"vocab\": [[\"a\", 0], [\"<s>\", 0], [\"</s>\", -1.5]]}}",
+    "{\"added_tokens\": [{\"id\": 2, \"content\": \"</s>\"}, {\"id\": 1, \"content\": \"<s>\"}]}",
+    "{}",
+};
+
+START_TEST(a_gguf_has_its_template_and_its_tokens) {
+    const sc_gguf gguf = { .config = cJSON_Parse("{\"bos_token_id\": 1}"),
+                           .tokenizer = cJSON_Parse(vocabularies[_i]),
+                           .chat_template = "{{ bos_token }}" };
+    const sc_config config = { .eos_count = 2, .eos_token_id = { 2, 0 } };
+    const bool empty = !gguf.tokenizer->child;
+    sc_chat *chat = NULL;
+    ck_assert(!sc_chat_of_gguf(&chat, pool, "m.gguf", &gguf, &config, NULL));
+    ck_assert_str_eq(chat->template, "{{ bos_token }}");
+    ck_assert_str_eq(chat->file, "m.gguf");
+    ck_assert_pstr_eq(chat->token[0], empty ? NULL : "<s>");
+    ck_assert_pstr_eq(chat->token[1], empty ? NULL : "</s>");
+    ck_assert(chat->eos_count == 2 && chat->eos_id[0] == 2 && chat->eos_id[1] == 0);
+    cJSON_Delete(gguf.config);
+    cJSON_Delete(gguf.tokenizer);
+}
+END_TEST
+
 #define AUSTEN "build/test-chat/austen"
 #define CHATML "tests/reference/chat/chatml.jinja"
 
@@ -525,6 +551,8 @@ Suite *chat_suite(void) {
     tcase_add_checked_fixture(tc, begin, end);
     tcase_add_loop_test(tc, a_template_is_found_where_models_keep_it, 0,
                         sizeof places / sizeof *places);
+    tcase_add_loop_test(tc, a_gguf_has_its_template_and_its_tokens, 0,
+                        sizeof vocabularies / sizeof *vocabularies);
     suite_add_tcase(suite, tc);
     tc = tcase_create("talk");
     tcase_set_timeout(tc, 300);
