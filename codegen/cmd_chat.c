@@ -19,21 +19,25 @@
 
 enum { LINE_MOST = 1 << 20 };
 
-/* A whole number of 0 or more, or a number that is not negative, into the one that is not NULL. */
-static int read_value(const char *option, const char *text, int64_t *whole, float *real,
-                      sc_error *err) {
+static int read_whole(int64_t *number, const char *option, const char *text, int64_t least,
+                      int64_t most, sc_error *err) {
     char *end;
     errno = 0;
-    const long long integer = whole ? strtoll(text, &end, 10) : 0;
-    const float number = whole ? 0 : strtof(text, &end);
-    if (end == text || *end || errno || integer < 0 || (whole && integer > INT_MAX) ||
-        !(number >= 0))
-        return sc_fail(err, SC_EUSAGE, "%s: \"%s\" is no %s of 0 or more", option, text,
-                       whole ? "whole number" : "number");
-    if (whole)
-        *whole = integer;
-    else
-        *real = number;
+    const long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < least || value > most)
+        return sc_fail(err, SC_EUSAGE, "run: %s: \"%s\" is no whole number in %lld … %lld", option,
+                       text, (long long)least, (long long)most);
+    *number = value;
+    return SC_OK;
+}
+
+/* The sampler knows each one's range. */
+static int read_real(float *number, const char *option, const char *text, sc_error *err) {
+    char *end;
+    const float value = strtof(text, &end);
+    if (end == text || *end)
+        return sc_fail(err, SC_EUSAGE, "run: %s: \"%s\" is no number", option, text);
+    *number = value;
     return SC_OK;
 }
 
@@ -42,16 +46,16 @@ int sc_chat_options(sc_cli *cli, sc_error *err) {
     int64_t top_k = 0, seed = 0, chunk = 0, threads = 0;
     const struct {
         const char *name;
-        int64_t *whole;
+        int64_t *whole, least, most;
         float *real;
         const char **text;
         bool *flag;
     } options[] = {
-        { "--max-new-tokens", .whole = &t->max_new_tokens },
-        { "--top-k", .whole = &top_k },
-        { "--seed", .whole = &seed },
-        { "--prefill-chunk", .whole = &chunk },
-        { "--threads", .whole = &threads },
+        { "--max-new-tokens", .whole = &t->max_new_tokens, 1, INT_MAX },
+        { "--top-k", .whole = &top_k, 0, INT_MAX },
+        { "--seed", .whole = &seed, 0, INT64_MAX },
+        { "--prefill-chunk", .whole = &chunk, 1, INT_MAX },
+        { "--threads", .whole = &threads, 1, 64 },
         { "--temperature", .real = &t->sampling.temperature },
         { "--top-p", .real = &t->sampling.top_p },
         { "--min-p", .real = &t->sampling.min_p },
@@ -74,12 +78,14 @@ int sc_chat_options(sc_cli *cli, sc_error *err) {
             continue;
         }
         const char *value = cli->word[++i];
-        if (options[which].text) {
+        int rc = SC_OK;
+        if (options[which].text)
             *options[which].text = value;
-            continue;
-        }
-        const int rc =
-            read_value(options[which].name, value, options[which].whole, options[which].real, err);
+        else if (options[which].real)
+            rc = read_real(options[which].real, options[which].name, value, err);
+        else
+            rc = read_whole(options[which].whole, options[which].name, value, options[which].least,
+                            options[which].most, err);
         if (rc)
             return rc;
     }
