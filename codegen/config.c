@@ -72,6 +72,10 @@ static void read_kv_heads(sc_reader *r) {
 
 static void read_head_dim(sc_reader *r) {
     sc_config *c = r->config;
+    if (c->family->head_dim_key) {
+        c->head_dim = sc_read_count(r, c->family->head_dim_key, c->family->head_dim, false);
+        return;
+    }
     const int64_t usual = c->family->head_dim ? c->family->head_dim : SC_NULL;
     c->head_dim = sc_read_count(r, "head_dim", usual, usual == SC_NULL || c->family->head_dim_null);
     if (!r->rc && c->head_dim && c->family->head_dim_computed &&
@@ -258,8 +262,19 @@ static void refuse_foreign(sc_reader *r) {
             refuse(r, keys[i], "this family has no such setting");
 }
 
-static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_config_value *value) {
-    const bool list = cJSON_IsArray(item);
+/* {"__float__": "Infinity"}: how transformers 5 writes what JSON has no number for. */
+static bool is_infinity(const cJSON *item, double *number) {
+    const cJSON *name = sc_json_get(item, "__float__");
+    if (!cJSON_IsString(name) || strcmp(name->valuestring, "Infinity"))
+        return false;
+    *number = (double)INFINITY;
+    return true;
+}
+
+static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
+                         sc_config_value *value) {
+    const char *key = own->key;
+    const bool list = cJSON_IsArray(item) || cJSON_IsNumber(item);
     const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
     double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
     bool good = list;
@@ -268,9 +283,17 @@ static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_co
         r->rc = sc_oom(r->err, "reading the config");
         return;
     }
+    if (cJSON_IsNumber(item)) {
+        good = isfinite(item->valuedouble);
+        number[value->count++] = item->valuedouble;
+    }
     cJSON_ArrayForEach(entry, item) {
-        good &= cJSON_IsBool(entry) || (cJSON_IsNumber(entry) && isfinite(entry->valuedouble));
-        number[value->count++] = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+        double *to = &number[value->count++];
+        *to = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+        if (own->kind == SC_KEY_LIMITS && is_infinity(entry, to))
+            continue;
+        good &= cJSON_IsBool(entry) || cJSON_IsNumber(entry);
+        good &= isfinite(*to) || (own->kind == SC_KEY_LIMITS && isinf(*to));
     }
     value->list = number;
     if (!good)
@@ -287,9 +310,9 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     value->number = key->fallback;
     if (key->kind == SC_KEY_FLAG)
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
-    else if (key->kind == SC_KEY_NUMBERS) {
+    else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS) {
         if (item && !cJSON_IsNull(item))
-            read_numbers(r, key->key, item, value);
+            read_numbers(r, key, item, value);
     } else if (key->kind != SC_KEY_NOTHING) {
         int64_t whole = 0;
         const bool null = item && cJSON_IsNull(item);
@@ -335,6 +358,18 @@ const sc_config_value *sc_config_key(const sc_config *config, const char *key) {
     return &config->value[i];
 }
 
+/* GPT-OSS is published with experts in MXFP4, which are read as they are; no other is. */
+static void read_quantization(sc_reader *r) {
+    const cJSON *item = sc_json_get(r->json, "quantization_config");
+    const cJSON *method = sc_json_get(item, "quant_method");
+    r->config->mxfp4 =
+        r->config->family->mxfp4 && cJSON_IsString(method) && !strcmp(method->valuestring, "mxfp4");
+    if (r->config->mxfp4)
+        sc_read_record(r, "quantization_config.quant_method", "mxfp4", r->file);
+    else
+        refuse(r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
+}
+
 /* What a graph needs besides the layers, strictly. */
 static void read_model(sc_reader *r, const cJSON *generation) {
     sc_config *c = r->config;
@@ -356,12 +391,14 @@ static void read_model(sc_reader *r, const cJSON *generation) {
         c->mlp_bias = sc_read_flag(r, "mlp_bias", false);
     else if (!is_own(r, "mlp_bias"))
         refuse(r, "mlp_bias", "this family has no such bias");
-    refuse(r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
-    refuse(r, "per_layer_config", "this family's layers are alike");
+    read_quantization(r);
+    if (!f->per_layer)
+        refuse(r, "per_layer_config", "this family's layers are alike");
     refuse_foreign(r);
     read_keys(r);
+    const unsigned built = f->builds | 1u << SC_FULL_ATTENTION | 1u << SC_SLIDING_ATTENTION;
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
-        if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION)
+        if (!(built >> c->layer[i].type & 1) && c->layer[i].kv_source == i)
             sc_read_unsupported(r, "layer_types",
                                 sc_pool_printf(r->pool, "%s is not what %s does",
                                                sc_layer_type_name(c->layer[i].type),

@@ -28,7 +28,8 @@ typedef enum {
     SC_KEY_COUNT, /* a whole number from 0 on */
     SC_KEY_REAL,  /* any finite number */
     SC_KEY_FLAG,
-    SC_KEY_NUMBERS, /* a list of numbers or flags */
+    SC_KEY_NUMBERS, /* a list of numbers or flags; one number is a list of it */
+    SC_KEY_LIMITS,  /* a list of numbers that may be infinite */
     SC_KEY_NOTHING  /* changes nothing in inference: read so that it is known */
 } sc_key_kind;
 
@@ -49,9 +50,12 @@ struct sc_family {
     int64_t hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim;
     int64_t max_position_embeddings, sliding_window, attention_chunk_size;
     bool kv_heads_null, head_dim_null; /* null is allowed although the default is another */
+    const char *head_dim_key;          /* head_dim is what this key says; NULL: its own */
     bool head_dim_computed;            /* heads share hidden_size out, whatever the file says */
     bool window_not_null;              /* sliding_window must not be null */
     bool window_switch;                /* use_sliding_window false makes sliding_window null */
+
+    bool per_layer; /* per_layer_config may tell layers apart: of others it is refused */
 
     const char *no_cache; /* why no cache can be cast of it; NULL: it can */
 
@@ -74,6 +78,7 @@ struct sc_family {
 
     /* The graph. NULL: only the cache can be cast. */
     void (*build)(sc_builder *b);
+    unsigned builds; /* besides full and sliding layers: a bit, 1u << type, per type */
     int64_t vocab_size, intermediate_size, bos_token_id, eos_token_id; /* size 0: no such key */
     const char *hidden_act, *act_key; /* NULL: "silu", "hidden_act" */
     double eps;                       /* 0: 1e-6 */
@@ -86,9 +91,11 @@ struct sc_family {
     bool local_plain;     /* rope_scaling is for full layers alone */
     double rotary_factor; /* partial_rotary_factor where it is absent; 0: no such key */
     const char *rope_type; /* of full layers, where there are no rope_parameters; NULL: "default" */
+    const char *rope_parameters; /* when there are none: JSON; NULL: rope is default */
     int64_t original_max_position_embeddings; /* phi3: outside, where it decides; rope is default or
                                                * longrope. 0: neither */
-    const sc_key *key;                        /* what only this family has; ends with a NULL key */
+    bool mxfp4;        /* experts may be published in it: config->mxfp4 */
+    const sc_key *key; /* what only this family has; ends with a NULL key */
 };
 
 /* The family of that model_type, NULL: unknown. */

@@ -1,6 +1,7 @@
 /* graph.c - sc_config -> sc_graph: the frame around a family's builder; text and print. */
 #include "graph.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "families.h"
@@ -16,7 +17,7 @@ const sc_attention *sc_layer_attention(const sc_graph *graph, int layer) {
 }
 
 const sc_weight *sc_op_weight(const sc_op *op, int i) {
-    const sc_weight *w[2] = { NULL };
+    const sc_weight *w[SC_OP_WEIGHTS] = { NULL };
     if (op->kind == SC_OP_ROW) {
         w[0] = op->row.w;
         w[1] = op->row.w2;
@@ -26,11 +27,21 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
     } else if (op->kind == SC_OP_ATTENTION) {
         w[0] = op->attention.q_norm;
         w[1] = op->attention.k_norm;
-    } else {
+        w[2] = op->attention.sinks;
+    } else if (op->kind == SC_OP_EXPERTS) {
         w[0] = op->experts.gate_up;
         w[1] = op->experts.down;
+        w[2] = op->experts.gate_up_bias;
+        w[3] = op->experts.down_bias;
+    } else if (op->kind == SC_OP_CONV) {
+        w[0] = op->conv.w;
+        w[1] = op->conv.bias;
+    } else {
+        w[0] = op->state_space.a_log;
+        w[1] = op->state_space.d;
+        w[2] = op->state_space.dt_bias;
     }
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < SC_OP_WEIGHTS; k++)
         if (w[k] && !i--)
             return w[k];
     return NULL;
@@ -58,10 +69,24 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->attention.q);
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
-        } else {
-            g->value[op->experts.x.value].operand = true;
+            if (op->attention.latent)
+                mark_floats(g, op->attention.q_rope);
+        } else if (op->kind == SC_OP_EXPERTS) {
+            if (op->experts.weigh_input)
+                mark_floats(g, op->experts.x);
+            else
+                g->value[op->experts.x.value].operand = true;
             mark_floats(g, op->experts.route);
-            mark_floats(g, op->experts.out);
+            if (op->experts.add)
+                mark_floats(g, op->experts.out);
+        } else if (op->kind == SC_OP_CONV) {
+            mark_floats(g, op->conv.x);
+            mark_floats(g, op->conv.y);
+        } else {
+            const sc_state_space *s = &op->state_space;
+            const sc_span spans[] = { s->x, s->dt, s->b, s->c, s->y };
+            for (int k = 0; k < 5; k++)
+                mark_floats(g, spans[k]);
         }
     }
 }
@@ -73,6 +98,22 @@ static void mark_values(sc_graph *g) {
         mark_list(g, &g->layer[i]);
     mark_list(g, &g->last);
     g->value[g->head_in.value].operand = true;
+}
+
+/* A layer's weights are members of one struct: no two of one name. */
+static void assert_fields(const sc_op_list *list) {
+    for (int i = 0; i < list->ops; i++)
+        for (int k = 0; sc_op_weight(&list->op[i], k); k++)
+            for (int j = 0; j <= i; j++)
+                for (int l = 0; sc_op_weight(&list->op[j], l); l++) {
+                    const sc_weight *a = sc_op_weight(&list->op[i], k);
+                    const sc_weight *b = sc_op_weight(&list->op[j], l);
+                    const char *name = a->part->tensor, *other = b->part->tensor;
+                    assert(strcmp(a->field, b->field) || name == other ||
+                           (name && other && !strcmp(name, other)));
+                    (void)name;
+                    (void)other;
+                }
 }
 
 /* ---- parameters ---- */
@@ -155,6 +196,8 @@ int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_e
     long long total = 0;
     if (!b.rc)
         mark_values(g);
+    for (int i = 0; i < g->layers && !b.rc; i++)
+        assert_fields(&g->layer[i]);
     const int rc = b.rc ? b.rc : parameters(&total, g, err);
     if (!rc)
         *graph = g;
@@ -168,8 +211,15 @@ static const char *const acts[SC_ACTS] = { "none", "silu", "gelu", "gelu_pytorch
 
 static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
-    [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
-    [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
+    [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
+    [SC_ROW_SCALE] = "scale",       [SC_ROW_LOOKUP] = "lookup",
+    [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_ROPE] = "rope",
+    [SC_ROW_TANH] = "tanh",         [SC_ROW_MAGNITUDE] = "magnitude",
+    [SC_ROW_PREDICT] = "predict",   [SC_ROW_CORRECT] = "correct",
+    [SC_ROW_SPARSE_GATE] = "sparse_gate",
+    [SC_ROW_POSITION] = "position", [SC_ROW_TEMPERATURE] = "temperature",
+    [SC_ROW_TIMES] = "times",       [SC_ROW_SILU_GATE] = "silu_gate",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -178,6 +228,8 @@ static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
     const char *text = g->value[s.value].name;
     if (s.at)
         text = sc_pool_printf(pool, "%s + %lld", text, (long long)s.at);
+    if (s.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)s.step);
     return text ? text : "";
 }
 
@@ -195,7 +247,9 @@ static const char *row_text(sc_pool *pool, const sc_graph *g, const sc_row_op *r
         text = sc_pool_printf(pool, "%s, %s", text, span_text(pool, g, r->b));
     if (r->rope >= 0 && text)
         text = sc_pool_printf(pool, "%s, rope %d", text, r->rope);
-    for (int i = 0; i < 3 && text; i++)
+    if (r->act && text)
+        text = sc_pool_printf(pool, "%s, %s", text, acts[r->act]);
+    for (int i = 0; i < 6 && text; i++)
         if (r->n[i])
             text = sc_pool_printf(pool, "%s%s%lld", text, i && r->n[i - 1] ? " x " : ", ",
                                   (long long)r->n[i]);
@@ -215,6 +269,9 @@ static const char *linear_text(sc_pool *pool, const sc_graph *g, const sc_linear
         sc_pool_printf(pool, "%s %s %s%s %s [%lld, %lld]", span_text(pool, g, l->y),
                        l->add ? "+=" : "=", l->gated ? "gated_linear " : "linear ", l->w->field,
                        span_text(pool, g, l->x), (long long)l->out, (long long)l->in);
+    if (l->w->blocks > 1 && text)
+        text = sc_pool_printf(pool, "%s of each %lld, to each %lld, %d times", text,
+                              (long long)l->x_step, (long long)l->y_step, l->w->blocks);
     if (l->bias && text)
         text = sc_pool_printf(pool, "%s, bias", text);
     if (l->act && text)
@@ -235,24 +292,65 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
     if (text)
         text = sc_pool_printf(pool, "%s, scale %s", text, real_text(real, a->scale));
     if (a->window && text)
-        text = sc_pool_printf(pool, "%s, window %lld", text, (long long)a->window);
+        text = sc_pool_printf(pool, "%s, %s %lld", text, a->chunked ? "chunk" : "window",
+                              (long long)a->window);
     if (a->softcap > 0 && text)
         text = sc_pool_printf(pool, "%s, softcap %s", text, real_text(real, a->softcap));
     if (a->alibi && text)
         text = sc_pool_printf(pool, "%s, alibi", text);
+    if (a->sinks && text)
+        text = sc_pool_printf(pool, "%s, sinks", text);
     if (a->q_norm && text)
-        text = sc_pool_printf(pool, "%s, q_norm and k_norm eps %s", text,
+        text = sc_pool_printf(pool, "%s, q_norm%s eps %s", text, a->k_norm ? " and k_norm" : "",
                               real_text(real, a->norm_eps));
+    if (a->latent && text)
+        text = sc_pool_printf(pool, "%s, latent, with %s", text, span_text(pool, g, a->q_rope));
+    if (a->k.value < 0 && text)
+        text = sc_pool_printf(pool, "%s, of another layer's keys and values", text);
     if (a->rope >= 0 && text)
         text = sc_pool_printf(pool, "%s, rope %d", text, a->rope);
     return text;
 }
 
 static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
-    return sc_pool_printf(pool, "%s += experts %s by %s: %lld of %lld, ffn %lld, %s",
-                          span_text(pool, g, e->out), span_text(pool, g, e->x),
-                          span_text(pool, g, e->route), (long long)e->top_k, (long long)e->experts,
-                          (long long)e->ffn, acts[e->act]);
+    char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
+    const char *text = sc_pool_printf(
+        pool, "%s %s experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
+        e->add ? "+=" : "=", span_text(pool, g, e->x), span_text(pool, g, e->route),
+        e->weigh_input ? ", which weighs it" : "", (long long)e->top_k, (long long)e->experts,
+        (long long)e->ffn);
+    if (e->gate_up_bias && text)
+        text = sc_pool_printf(pool, "%s, bias", text);
+    if (!text || e->limit <= 0)
+        return text ? sc_pool_printf(pool, "%s, %s", text, acts[e->act]) : NULL;
+    return sc_pool_printf(pool, "%s, sigmoid of %s gate, limit %s", text,
+                          real_text(alpha, e->alpha), real_text(limit, e->limit));
+}
+
+static const char *conv_text(sc_pool *pool, const sc_graph *g, const sc_conv *c) {
+    const char *text =
+        sc_pool_printf(pool, "%s = conv %s: channels %lld, columns %lld%s",
+                       span_text(pool, g, c->y), span_text(pool, g, c->x), (long long)c->channels,
+                       (long long)c->columns, c->bias ? ", bias" : "");
+    return c->act && text ? sc_pool_printf(pool, "%s, %s", text, acts[c->act]) : text;
+}
+
+static const char *state_space_text(sc_pool *pool, const sc_graph *g, const sc_state_space *s) {
+    char least[SC_FLOAT_LITERAL], most[SC_FLOAT_LITERAL];
+    const char *text = sc_pool_printf(
+        pool, "%s = state_space %s, dt %s, B %s, C %s: heads %lld, head_dim %lld, groups %lld",
+        span_text(pool, g, s->y), span_text(pool, g, s->x), span_text(pool, g, s->dt),
+        span_text(pool, g, s->b), span_text(pool, g, s->c), (long long)s->heads,
+        (long long)s->head_dim, (long long)s->groups);
+    if (text)
+        text = sc_pool_printf(pool, "%s, state_size %lld%s%s", text, (long long)s->state_size,
+                              s->a_log && s->a_log->in > 1 ? ", A per element" : "",
+                              s->dt_bias ? ", dt_bias" : "");
+    if (text && s->dt_least > 0)
+        text = sc_pool_printf(pool, "%s, dt from %s", text, real_text(least, s->dt_least));
+    if (text && s->dt_most > 0)
+        text = sc_pool_printf(pool, "%s, dt to %s", text, real_text(most, s->dt_most));
+    return text;
 }
 
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
@@ -262,7 +360,11 @@ const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
         return linear_text(pool, graph, &op->linear);
     if (op->kind == SC_OP_ATTENTION)
         return attention_text(pool, graph, &op->attention);
-    return experts_text(pool, graph, &op->experts);
+    if (op->kind == SC_OP_EXPERTS)
+        return experts_text(pool, graph, &op->experts);
+    if (op->kind == SC_OP_CONV)
+        return conv_text(pool, graph, &op->conv);
+    return state_space_text(pool, graph, &op->state_space);
 }
 
 /* ---- print ---- */

@@ -2,6 +2,7 @@
 #include "graph_build.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "rope.h"
@@ -59,6 +60,16 @@ sc_op *sc_build_op(sc_builder *b, sc_op_kind kind) {
     return op;
 }
 
+void sc_build_fail(sc_builder *b, const char *key, const char *format, ...) {
+    char reason[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(reason, sizeof reason, format, list);
+    va_end(list);
+    if (!b->rc)
+        b->rc = sc_fail(b->err, SC_EINPUT, "%s: %s: %s", b->config->path, key, reason);
+}
+
 bool sc_build_flag(const sc_builder *b, const char *key) {
     return sc_config_key(b->config, key)->number > 0;
 }
@@ -84,6 +95,13 @@ static const char *name_of(sc_builder *b, const char *name) {
     if (!text)
         no_memory(b);
     return text;
+}
+
+const char *sc_build_name(sc_builder *b, const char *module, const char *name) {
+    const char *text = sc_pool_printf(b->pool, "%s.%s", module, name);
+    if (!text)
+        no_memory(b);
+    return text ? text : "";
 }
 
 void sc_build_layer(sc_builder *b, const char *prefix, int layer) {
@@ -189,6 +207,16 @@ const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width,
     return sc_build_weight(b, SC_WEIGHT_FLOATS, field_of(b, name), 1, 1, &part);
 }
 
+const sc_weight *sc_build_table(sc_builder *b, const char *name, int rank, const int64_t *shape) {
+    sc_part part = sc_build_vector(b, name, 1);
+    part.rank = rank;
+    for (int i = 0; i < rank; i++) {
+        part.shape[i] = shape[i];
+        part.rows *= i + 1 < rank ? shape[i] : 1;
+    }
+    return sc_build_weight(b, SC_WEIGHT_FLOATS, field_of(b, name), shape[rank - 1], 1, &part);
+}
+
 /* ---- rows ---- */
 
 sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span second, sc_span out) {
@@ -235,6 +263,22 @@ void sc_build_add(sc_builder *b, sc_span a, float fa, sc_span c, float fb, int64
     row->f[1] = fb;
 }
 
+void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out) {
+    sc_build_row(b, SC_ROW_MULTIPLY, a, c, out)->n[0] = width;
+}
+
+void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out) {
+    if (factor >= 1 && factor <= 1 && a.value == out.value && a.at == out.at)
+        return;
+    sc_row_op *row = sc_build_row(b, SC_ROW_TIMES, a, sc_nowhere, out);
+    row->n[0] = width;
+    row->f[0] = factor;
+}
+
+void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out) {
+    sc_build_row(b, SC_ROW_SILU_GATE, a, c, out)->n[0] = width;
+}
+
 /* ---- linears ---- */
 
 static sc_part module_part(sc_builder *b, const sc_linear_spec *spec, int i, const char *kind,
@@ -277,11 +321,20 @@ sc_span sc_build_linear(sc_builder *b, sc_span x, int64_t in, sc_span y,
     sc_linear l = { .x = x, .y = y, .in = in, .gated = spec->gated, .add = spec->add };
     l.act = spec->act;
     l.scale = spec->scale != 0 ? spec->scale : 1;
-    for (int i = 0; i < parts; i++)
+    const int blocks = spec->blocks ? spec->blocks : 1;
+    l.x_step = spec->x_step;
+    l.y_step = spec->y_step;
+    for (int i = 0; i < parts / blocks; i++)
         l.out += from[i].rows;
     if (l.gated)
         l.out /= 2;
-    l.w = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
+    sc_weight *w =
+        sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
+    if (w && blocks > 1) {
+        w->blocks = blocks;
+        w->parts = parts / blocks;
+    }
+    l.w = w;
     if (spec->bias)
         l.bias = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED_BIAS : SC_WEIGHT_BIAS, bias_field, 1,
                                  parts, spec->part ? spec->bias_part : bias);
@@ -326,8 +379,13 @@ sc_span sc_build_qkv_by_head(sc_builder *b, sc_span x, const char *module, bool 
             .field = "qkv_proj", .part = part, .bias_part = bias_part, .parts = 3, .bias = bias });
 }
 
+const sc_layer_config *sc_build_kv(const sc_builder *b) {
+    return &b->config->layer[b->config->layer[b->layer].kv_source];
+}
+
 sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
-    const sc_layer_config *c = &b->config->layer[b->layer];
+    const sc_layer_config *c = sc_build_kv(b);
+    const bool shares = c != &b->config->layer[b->layer];
     const int64_t heads = b->config->num_attention_heads;
     const sc_span out = sc_build_value(b, "attended", heads * c->v_head_dim);
     sc_attention *a = &sc_build_op(b, SC_OP_ATTENTION)->attention;
@@ -337,11 +395,12 @@ sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
     a->head_dim = c->head_dim;
     a->v_head_dim = c->v_head_dim;
     a->window = c->window ? c->window : c->mask_window;
+    a->chunked = c->type == SC_CHUNKED_ATTENTION;
     a->scale = (float)(1 / sqrt((double)c->head_dim));
     a->rope = rope;
     a->q = qkv;
-    a->k = sc_build_at(qkv, heads * c->head_dim);
-    a->v = sc_build_at(a->k, c->kv_heads * c->head_dim);
+    a->k = shares ? sc_nowhere : sc_build_at(qkv, heads * c->head_dim);
+    a->v = shares ? sc_nowhere : sc_build_at(a->k, c->kv_heads * c->head_dim);
     a->out = out;
     return a;
 }
@@ -374,7 +433,7 @@ void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *modu
 }
 
 int64_t sc_build_attended(const sc_builder *b) {
-    return b->config->num_attention_heads * b->config->layer[b->layer].v_head_dim;
+    return b->config->num_attention_heads * sc_build_kv(b)->v_head_dim;
 }
 
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope) {
@@ -428,21 +487,68 @@ sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char 
                                               .act = b->config->hidden_act });
 }
 
+void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix) {
+    const char *gate = sc_pool_printf(b->pool, "%s.gate_proj", prefix);
+    const char *up = sc_pool_printf(b->pool, "%s.up_proj", prefix);
+    const char *down = sc_pool_printf(b->pool, "%s.down_proj", prefix);
+    if (!gate || !up || !down)
+        no_memory(b);
+    else
+        sc_build_onto(b, sc_build_gated(b, x, ffn, gate, up, false), ffn, down, false, 1);
+}
+
 /* ---- experts ---- */
 
-/* Tensors of every expert, name by name: prefix, its number, a dot, the module. */
+/* What one expert has of a weight of `modules` parts: modules of its own, prefix, its number, a dot,
+ * the module; or its share of one tensor of all experts. */
+static sc_part expert_part(sc_builder *b, const sc_expert_spec *spec, const char *stacked,
+                           const char *const *module, int modules, int64_t i, int64_t rows,
+                           int64_t in) {
+    const int64_t expert = i / modules, at = i % modules, all = modules * rows;
+    if (!stacked) {
+        const char *name = sc_pool_printf(b->pool, "%s.%lld.%s.weight", spec->prefix,
+                                          (long long)expert, module[at]);
+        return sc_build_rows(b, name ? name : "", rows, in);
+    }
+    sc_part part = { .tensor = stacked, .rows = rows, .rank = 3, .first = at * rows };
+    part.shape[0] = spec->experts;
+    if (spec->interleaved) {
+        part.first = at;
+        part.run = 1;
+        part.stride = modules;
+    }
+    part.transposed = spec->in_out;
+    part.in_first = part.transposed ? expert * in : 0;
+    part.first += part.transposed ? 0 : expert * all;
+    part.shape[1] = part.transposed ? in : all;
+    part.shape[2] = part.transposed ? all : in;
+    return part;
+}
+
 static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const char *field,
                                       const sc_expert_spec *spec, int modules,
                                       const char *const *module, int64_t rows, int64_t in) {
-    sc_part *part = sc_pool_alloc(b->pool, (size_t)(spec->experts * modules), sizeof *part);
-    for (int64_t i = 0; part && i < spec->experts * modules; i++) {
-        const char *name = sc_pool_printf(b->pool, "%s.%lld.%s.weight", spec->prefix,
-                                          (long long)(i / modules), module[i % modules]);
-        part[i] = sc_build_rows(b, name ? name : "", rows, in);
+    const bool bias = kind == SC_WEIGHT_BIAS || kind == SC_WEIGHT_GATED_BIAS;
+    const char *stacked = NULL;
+    if (!spec->gate) {
+        const char *what = modules > 1 ? "gate_up_proj" : "down_proj";
+        stacked = sc_pool_printf(b->pool, "%s%s.%s%s", b->root, spec->prefix, what,
+                                 bias ? "_bias" : "");
     }
-    if (!part) {
+    sc_part *part = sc_pool_alloc(b->pool, (size_t)(spec->experts * modules), sizeof *part);
+    if (!part || (!spec->gate && !stacked)) {
         no_memory(b);
         return NULL;
+    }
+    for (int64_t i = 0; i < spec->experts * modules; i++) {
+        part[i] = expert_part(b, spec, stacked, module, modules, i, rows, in);
+        if (!bias)
+            continue;
+        part[i].rank = 2; /* [experts, rows]: an expert's is one row */
+        part[i].transposed = true;
+        part[i].shape[1] = modules * rows;
+        part[i].in_first = i / modules;
+        part[i].first = spec->interleaved ? i % modules : i % modules * rows;
     }
     sc_weight *w = sc_build_weight(b, kind, field, in, (int)(spec->experts * modules), part);
     if (w) {
@@ -452,35 +558,77 @@ static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const 
     return w;
 }
 
-void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
-    const int64_t hidden = b->graph->hidden;
-    if (spec->top_k < 1 || spec->top_k > spec->experts || spec->experts > SC_MOST_EXPERTS) {
-        if (!b->rc)
-            b->rc = sc_fail(
-                b->err, SC_EINPUT, "%s: num_experts_per_tok: %lld of %lld experts, at most %d",
-                b->config->path, (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
-        return;
-    }
-    const sc_span scores = sc_build_linear(b, x, hidden, sc_build_value(b, "router", spec->experts),
-                                           &(sc_linear_spec){ .field = "router",
-                                                              .module = { spec->router },
-                                                              .out = { spec->experts } });
+static void check_experts(sc_builder *b, const sc_expert_spec *spec) {
+    const int64_t groups = spec->groups, of_group = groups ? spec->experts / groups : 0;
+    if (spec->top_k < 1 || spec->top_k > spec->experts || spec->experts > SC_MOST_EXPERTS)
+        sc_build_fail(b, "num_experts_per_tok", "%lld of %lld experts, at most %d",
+                      (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
+    else if (groups && (spec->experts % groups || of_group < 2 || spec->top_groups < 1 ||
+                        spec->top_groups > groups || spec->top_k > spec->top_groups * of_group))
+        sc_build_fail(b, "n_group",
+                      "%lld experts in %lld groups, %lld chosen of %lld groups (groups are alike "
+                      "and of two at least, and hold what is chosen)",
+                      (long long)spec->experts, (long long)groups, (long long)spec->top_k,
+                      (long long)spec->top_groups);
+}
+
+sc_span sc_build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+    check_experts(b, spec);
+    if (b->rc)
+        return x;
+    const sc_span scores =
+        sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "router", spec->experts),
+                        &(sc_linear_spec){ .field = "router",
+                                           .module = { spec->router },
+                                           .out = { spec->experts },
+                                           .bias = spec->router_bias,
+                                           .scale = spec->router_scale });
+    const sc_weight *correction = NULL, *expert_scale = NULL;
+    if (spec->correction)
+        correction = sc_build_floats(b, spec->correction, spec->experts, 0);
+    if (spec->expert_scale)
+        expert_scale = sc_build_floats(b, spec->expert_scale, spec->experts, 0);
     const sc_span route = sc_build_value(b, "route", 2 * spec->top_k);
     sc_row_op *row = sc_build_row(b, SC_ROW_ROUTE, scores, sc_nowhere, route);
-    row->n[0] = spec->experts;
-    row->n[1] = spec->top_k;
-    row->n[2] = spec->normalise;
+    const int64_t n[6] = { spec->experts, spec->top_k,  spec->normalise,
+                           spec->sigmoid, spec->groups, spec->top_groups };
+    memcpy(row->n, n, sizeof n);
+    row->w = correction;
+    row->w2 = expert_scale;
+    row->f[0] = spec->scale > 0 ? spec->scale : 1;
+    return route;
+}
+
+void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_spec *spec,
+                     sc_span out, bool add) {
+    const int64_t hidden = b->graph->hidden;
+    const char *const up[] = { spec->gate, spec->up }, *const down[] = { spec->down };
+    if (b->rc)
+        return;
     sc_experts e = { .experts = spec->experts, .top_k = spec->top_k, .hidden = hidden };
     e.ffn = spec->ffn;
     e.act = b->config->hidden_act;
+    e.alpha = spec->alpha;
+    e.limit = spec->limit;
+    e.weigh_input = spec->weigh_input;
+    e.add = add;
     e.x = x;
     e.route = route;
-    e.out = b->x;
-    e.gate_up = expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2,
-                              (const char *const[]){ spec->gate, spec->up }, spec->ffn, hidden);
-    e.down =
-        expert_weight(b, SC_WEIGHT_LINEAR, "experts_down", spec, 1, &spec->down, hidden, spec->ffn);
+    e.out = out;
+    e.gate_up =
+        expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2, up, spec->ffn, hidden);
+    e.down = expert_weight(b, SC_WEIGHT_LINEAR, "experts_down", spec, 1, down, hidden, spec->ffn);
+    if (spec->bias) {
+        e.gate_up_bias = expert_weight(b, SC_WEIGHT_GATED_BIAS, "experts_gate_up_bias", spec, 2, up,
+                                       spec->ffn, 1);
+        e.down_bias =
+            expert_weight(b, SC_WEIGHT_BIAS, "experts_down_bias", spec, 1, down, hidden, 1);
+    }
     sc_build_op(b, SC_OP_EXPERTS)->experts = e;
+}
+
+void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+    sc_build_routed(b, x, sc_build_route(b, x, spec), spec, b->x, true);
 }
 
 /* ---- ropes ---- */
@@ -500,7 +648,7 @@ static bool same_rope(const sc_rope *a, const sc_rope *b) {
 int sc_build_rope(sc_builder *b, int64_t head_dim) {
     sc_graph *g = b->graph;
     const sc_config *c = b->config;
-    const bool slides = c->layer[b->layer].type == SC_SLIDING_ATTENTION;
+    const bool slides = sc_build_kv(b)->type == SC_SLIDING_ATTENTION;
     sc_rope rope;
     if (!b->rc)
         b->rc = sc_rope_make(&rope, b->pool, slides ? &c->sliding_rope : &c->rope, head_dim,

@@ -91,11 +91,11 @@ static int add_list(sc_plan *plan, int layer, const sc_op_list *list, sc_error *
 
 static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
     const sc_graph *g = plan->graph;
-    enum { OTHERS = 3, PER_OP = 2 };
+    enum { OTHERS = 3 };
     size_t ops = (size_t)g->first.ops + (size_t)g->last.ops;
     for (int i = 0; i < g->layers; i++)
         ops += (size_t)g->layer[i].ops;
-    plan->pack = sc_pool_alloc(pool, ops * PER_OP + OTHERS, sizeof *plan->pack);
+    plan->pack = sc_pool_alloc(pool, ops * SC_OP_WEIGHTS + OTHERS, sizeof *plan->pack);
     if (!plan->pack)
         return sc_oom(err, "planning the weights");
     plan->weights_bytes = 64; /* the file's header */
@@ -112,6 +112,15 @@ static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
         rc = add_weight(plan, -1, g->lm_head_bias, err);
     plan->weights_bytes = (uint64_t)round_up((int64_t)plan->weights_bytes, 64);
     return rc;
+}
+
+int64_t sc_plan_group(const sc_attention *attention) {
+    enum { MANY = 16, FEW = 4 };
+    const int64_t group = attention->heads / attention->kv_heads;
+    for (int64_t part = MANY; part >= FEW && group > MANY; part--)
+        if (group % part == 0)
+            return part;
+    return group;
 }
 
 static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
@@ -134,9 +143,10 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
         const sc_attention *a = sc_layer_attention(g, i);
         if (!a)
             continue;
-        plan->attention_dim =
-            most(plan->attention_dim, round_up(most(a->head_dim, a->v_head_dim), panel));
-        const int64_t group = a->heads / a->kv_heads;
+        const int64_t dim =
+            a->latent ? a->head_dim + a->v_head_dim : most(a->head_dim, a->v_head_dim);
+        plan->attention_dim = most(plan->attention_dim, round_up(dim, panel));
+        const int64_t group = sc_plan_group(a);
         plan->attention_queries =
             most(plan->attention_queries, round_up(most(1, QUERIES / group) * group, LONGEST_TILE));
         plan->step_kv = most(plan->step_kv, batch * a->kv_heads);

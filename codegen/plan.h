@@ -167,6 +167,10 @@ int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err);
 /* plan_device.c: weights and scratch of a CUDA casting. */
 int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err);
 
+/* Heads of one kv_head that one task of the processor's attention takes: all, or where they are many
+ * a part that others need not wait for. */
+int64_t sc_plan_group(const sc_attention *attention);
+
 /* Blocks that share a row's and kv_head's attention to one token: enough to fill a large device,
  * each with 64 slots at least, and no more than one of them adds up. */
 int64_t sc_plan_splits(const sc_plan *plan, const sc_cache_shape *shape);

@@ -92,8 +92,7 @@ static void build(sc_builder *b) {
     const bool parallel = grouped || sc_build_flag(b, "parallel_attn");
     b->norm.layer_norm = b->norm.bias = true;
     if (sc_build_flag(b, "alibi"))
-        b->rc = sc_fail(b->err, SC_EINPUT, "%s: alibi: true is not supported (export --only cache)",
-                        c->path);
+        sc_build_fail(b, "alibi", "true is not supported (export --only cache)");
     sc_build_embedding(b, "transformer.word_embeddings.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "transformer.h.", i);

@@ -3,18 +3,28 @@
 {{#windowed}}
  * Query q sees keys q - {{window}} < k <= q.
 {{/windowed}}
+{{#chunked}}
+ * Query q sees keys k <= q of its chunk: q / {{window}} = k / {{window}}.
+{{/chunked}}
+{{#sinks}}
+ * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
+{{/sinks}}
  *
- * A task is one row of the batch, one kv_head and up to {{tokens}} tokens: {{queries}} queries that
+ * A task is one row of the batch, {{group}} heads of one kv_head and up to {{tokens}} tokens: {{queries}} queries that
  * share their keys. Keys come in blocks of SC_PANEL, counted from the row's first token, so a query
  * adds up in the same order whatever chunk it came in. Softmax is the running one (Milakov and
  * Gimelshein 2018).
  */
 enum {
     ATTENTION{{id}}_GROUP = {{group}},
+    ATTENTION{{id}}_SPLITS = {{splits}}, /* tasks that share a kv_head */
+    ATTENTION{{id}}_SCORE = SHAPE{{shape}}_DIM{{#latent}} + SHAPE{{shape}}_V_DIM{{/latent}},
+    ATTENTION{{id}}_SUM = SHAPE{{shape}}_{{#expanded}}V_{{/expanded}}DIM,
+    ATTENTION{{id}}_TASKS = SHAPE{{shape}}_KV_HEADS * ATTENTION{{id}}_SPLITS,
     ATTENTION{{id}}_TOKENS = {{tokens}},
-{{#windowed}}
+{{#limited}}
     ATTENTION{{id}}_WINDOW = {{window}},
-{{/windowed}}
+{{/limited}}
 };
 
 static const float attention{{id}}_scale = {{scale}}; /* of q.k */
@@ -28,7 +38,8 @@ static const float attention{{id}}_slope[{{heads}}] = {
 
 /* One task: the tokens first … first + tokens - 1 of a step, and where their keys are. */
 typedef struct {
-    int layer, batch, head; /* batch: of the pass */
+    const {{name}}_layer_weights *weights;
+    int batch, head; /* batch: of the pass; head: of the tasks */
     int64_t first, tokens;
     int64_t padding; /* of the row */
     int64_t begin;   /* tokens in the cache before this step */
@@ -37,12 +48,14 @@ typedef struct {
     const kv *keys, *values, *evicted_keys, *evicted_values;
 } attention{{id}}_task;
 
-static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, int64_t index, int64_t tiles) {
+static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, const {{name}}_layer_weights *w,
+                                    int64_t index, int64_t tiles) {
     const {{name}}_cache *c = s->cache;
-    attention{{id}}_task t = { .layer = layer };
-    t.batch = (int)(index / tiles / SHAPE{{shape}}_KV_HEADS);
-    t.head = (int)(index / tiles % SHAPE{{shape}}_KV_HEADS);
-    const int64_t row = s->row[t.batch] * (int64_t)SHAPE{{shape}}_KV_HEADS + t.head;
+    attention{{id}}_task t = { .weights = w };
+    t.batch = (int)(index / tiles / ATTENTION{{id}}_TASKS);
+    t.head = (int)(index / tiles % ATTENTION{{id}}_TASKS);
+    const int64_t row =
+        s->row[t.batch] * (int64_t)SHAPE{{shape}}_KV_HEADS + t.head / ATTENTION{{id}}_SPLITS;
     t.first = index % tiles * ATTENTION{{id}}_TOKENS;
     t.tokens = least(ATTENTION{{id}}_TOKENS, s->tokens - t.first);
     t.padding = padding_of(s, t.batch);
@@ -71,29 +84,72 @@ static inline const kv *attention{{id}}_row(const attention{{id}}_task *t, const
     return slots + pos * units;
 {{/ring}}
 }
+{{#limited}}
 
-/* The task's queries: {{#q_norm}}normed, {{/q_norm}}{{#roped}}rotated, {{/roped}}scaled; their softmax begins empty. */
+/* The first key that a query sees. */
+static inline int64_t attention{{id}}_first(int64_t query) {
+{{#chunked}}
+    return query < 0 ? 0 : query / ATTENTION{{id}}_WINDOW * ATTENTION{{id}}_WINDOW;
+{{/chunked}}
+{{#windowed}}
+    return most(0, query - ATTENTION{{id}}_WINDOW + 1);
+{{/windowed}}
+}
+{{/limited}}
+
+/* The task's queries: {{#q_norm}}normed, {{/q_norm}}{{#roped}}rotated, {{/roped}}scaled; their softmax begins {{#sinks}}with the sink{{/sinks}}{{^sinks}}empty{{/sinks}}. */
 static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t, thread_scratch *a) {
     for (int64_t q = 0; q < t->tokens * ATTENTION{{id}}_GROUP; q++) {
         const int64_t row = t->batch * s->tokens + t->first + q / ATTENTION{{id}}_GROUP;
         const int64_t head = t->head * ATTENTION{{id}}_GROUP + q % ATTENTION{{id}}_GROUP;
         float *to = a->query[q];
         memcpy(to, {{q_from}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM * sizeof *to);
+{{#latent}}
+        memcpy(to + SHAPE{{shape}}_DIM, {{q_rope_from}} + head * SHAPE{{shape}}_V_DIM,
+               SHAPE{{shape}}_V_DIM * sizeof *to);
+{{/latent}}
 {{#q_norm}}
-        norm_row(to, s->weights->layer[t->layer].q_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
+        norm_row(to, t->weights->{{q_norm_field}}, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
 {{/q_norm}}
 {{#roped}}
         rotate(to, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
                ROPE{{rope}}_PAIRS);
 {{/roped}}
-        for (int64_t d = 0; d < SHAPE{{shape}}_DIM; d++)
+        for (int64_t d = 0; d < ATTENTION{{id}}_SCORE; d++)
             to[d] *= attention{{id}}_scale;
+{{#sinks}}
+        a->top[q] = t->weights->sinks[head];
+        a->total[q] = 1;
+{{/sinks}}
+{{^sinks}}
         a->top[q] = -1e30f;
         a->total[q] = 0;
+{{/sinks}}
         memset(a->sum[q], 0, sizeof a->sum[q]);
     }
 }
 
+{{#latent}}
+/* Makes the block's rows ready, those of positions pos … on: a key is the latent and the turned part
+ * behind it (transposed, a->key), a value the latent of the same row. Returns the values [SC_PANEL,
+ * *stride]. */
+static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_scratch *a, int64_t pos,
+                                    int64_t *stride) {
+    for (int64_t i = 0; i < SC_PANEL; i++) {
+        load_row(a->key_row[i],
+                 attention{{id}}_row(t, t->keys, t->evicted_keys, pos + i, SHAPE{{shape}}_KEY),
+                 SHAPE{{shape}}_DIM);
+        load_row(a->key_row[i] + SHAPE{{shape}}_DIM,
+                 attention{{id}}_row(t, t->values, t->evicted_values, pos + i, SHAPE{{shape}}_VALUE),
+                 SHAPE{{shape}}_V_DIM);
+    }
+    transpose_keys(a, &a->key_row[0][0], ATTENTION_DIM, ATTENTION{{id}}_SCORE);
+    *stride = ATTENTION_DIM;
+    return &a->key_row[0][0];
+}
+
+{{/latent}}
+{{#expanded}}
 /*
  * Makes the block's keys (transposed, a->key) and values ready, those of positions pos … on.
  * Returns the values [SC_PANEL, *stride]. Where the cache has all of them side by side,
@@ -142,6 +198,7 @@ static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_s
     return &a->value[0][0];
 }
 
+{{/expanded}}
 /* Folds the keys from position padding + block on, SC_PANEL of them, into every query. */
 static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch *a, int64_t block) {
     const int64_t queries = t->tokens * ATTENTION{{id}}_GROUP;
@@ -150,7 +207,7 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
     for (int64_t q = 0; q < queries; q += SC_TILE) {
         vec score[SC_TILE][2];
         const int rows = tile_f32(score, &a->key[0][0], SC_PANEL, a->query[q], ATTENTION_DIM,
-                                  SHAPE{{shape}}_DIM, queries - q);
+                                  ATTENTION{{id}}_SCORE, queries - q);
         for (int r = 0; r < rows; r++) {
             /* Counted from the block's first key. */
             const int64_t token = t->first + (q + r) / ATTENTION{{id}}_GROUP;
@@ -168,15 +225,15 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
             score[r][0] += vec_load(bias);
             score[r][1] += vec_load(bias + SC_LANES);
 {{/alibi}}
-{{#windowed}}
-            softmax_block(a, q + r, score[r], pos - ATTENTION{{id}}_WINDOW + 1, pos);
-{{/windowed}}
-{{^windowed}}
+{{#limited}}
+            softmax_block(a, q + r, score[r], attention{{id}}_first(pos + block) - block, pos);
+{{/limited}}
+{{^limited}}
             softmax_block(a, q + r, score[r], 0, pos);
-{{/windowed}}
+{{/limited}}
         }
     }
-    for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d += SC_PANEL)
+    for (int64_t d = 0; d < ATTENTION{{id}}_SUM; d += SC_PANEL)
         for (int64_t q = 0; q < queries; q += SC_TILE)
             weigh_values(a, values + d, stride, q, d, queries - q);
 }
@@ -185,23 +242,24 @@ static void attention{{id}}_end(const step *s, const attention{{id}}_task *t, co
     for (int64_t q = 0; q < t->tokens * ATTENTION{{id}}_GROUP; q++) {
         const int64_t row = t->batch * s->tokens + t->first + q / ATTENTION{{id}}_GROUP;
         const int64_t head = t->head * ATTENTION{{id}}_GROUP + q % ATTENTION{{id}}_GROUP;
-        {{out_ctype}} *to = s->model->{{out}} + row * {{out_stride}} + head * SHAPE{{shape}}_V_DIM;
-        for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d++) /* padding sees nothing: zeros */
+        {{out_ctype}} *to = s->model->{{out}} + row * {{out_stride}} + head * ATTENTION{{id}}_SUM;
+        for (int64_t d = 0; d < ATTENTION{{id}}_SUM; d++) /* padding sees nothing: zeros */
             to[d] = {{out_from}}(a->total[q] > 0 ? a->sum[q][d] / a->total[q] : 0);
     }
 }
 
-static void attention{{id}}(const step *s, int thread, int layer) {
+/* On the keys and values of that layer of the cache. */
+static void attention{{id}}(const step *s, int thread, int layer, const {{name}}_layer_weights *w) {
     thread_scratch *a = s->model->scratch + thread;
     const int64_t tiles = (s->tokens + ATTENTION{{id}}_TOKENS - 1) / ATTENTION{{id}}_TOKENS;
-    for (int64_t i = thread; i < s->batch * SHAPE{{shape}}_KV_HEADS * tiles; i += s->threads) {
-        const attention{{id}}_task t = attention{{id}}_begin(s, layer, i, tiles);
+    for (int64_t i = thread; i < s->batch * ATTENTION{{id}}_TASKS * tiles; i += s->threads) {
+        const attention{{id}}_task t = attention{{id}}_begin(s, layer, w, i, tiles);
         /* Blocks that some query of the task sees. */
         const int64_t first = t.begin + t.first - t.padding, last = first + t.tokens - 1;
         int64_t block = 0;
-{{#windowed}}
-        block = most(0, first - ATTENTION{{id}}_WINDOW + 1) / SC_PANEL * SC_PANEL;
-{{/windowed}}
+{{#limited}}
+        block = attention{{id}}_first(first) / SC_PANEL * SC_PANEL;
+{{/limited}}
         attention{{id}}_queries(s, &t, a);
         for (; block <= last; block += SC_PANEL)
             attention{{id}}_block(&t, a, block);
@@ -209,6 +267,7 @@ static void attention{{id}}(const step *s, int thread, int layer) {
     }
 }
 
+{{#keeps}}
 /* K and V of the step go to the cache: {{#k_norm}}normed, {{/k_norm}}{{#roped}}rotated, {{/roped}}in its dtype. */
 static void keep{{id}}(const step *s, int thread, int layer) {
     for (int64_t task = thread; task < s->batch * SHAPE{{shape}}_KV_HEADS; task += s->threads) {
@@ -226,7 +285,7 @@ static void keep{{id}}(const step *s, int thread, int layer) {
             float key[SHAPE{{shape}}_DIM];
             memcpy(key, {{k_from}} + head * SHAPE{{shape}}_DIM, sizeof key);
 {{#k_norm}}
-            norm_row(key, s->weights->layer[layer].k_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, key);
+            norm_row(key, s->weights->layer[layer].{{k_norm_field}}, SHAPE{{shape}}_DIM, {{norm_eps}}, key);
 {{/k_norm}}
 {{#roped}}
             rotate(key, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
@@ -239,3 +298,4 @@ static void keep{{id}}(const step *s, int thread, int layer) {
     }
 }
 
+{{/keeps}}
