@@ -271,10 +271,17 @@ static bool is_infinity(const cJSON *item, double *number) {
     return true;
 }
 
+static bool is_mlp(const cJSON *item, double *number) {
+    const char *name = cJSON_IsString(item) ? item->valuestring : "";
+    *number = !strcmp(name, "sparse");
+    return *number > 0 || !strcmp(name, "dense");
+}
+
 static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
                          sc_config_value *value) {
     const char *key = own->key;
-    const bool list = cJSON_IsArray(item) || cJSON_IsNumber(item);
+    const bool list =
+        cJSON_IsArray(item) || (cJSON_IsNumber(item) && own->kind != SC_KEY_MLPS);
     const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
     double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
     bool good = list;
@@ -283,13 +290,17 @@ static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
         r->rc = sc_oom(r->err, "reading the config");
         return;
     }
-    if (cJSON_IsNumber(item)) {
+    if (list && cJSON_IsNumber(item)) {
         good = isfinite(item->valuedouble);
         number[value->count++] = item->valuedouble;
     }
     cJSON_ArrayForEach(entry, item) {
         double *to = &number[value->count++];
         *to = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+        if (own->kind == SC_KEY_MLPS) {
+            good &= is_mlp(entry, to);
+            continue;
+        }
         if (own->kind == SC_KEY_LIMITS && is_infinity(entry, to))
             continue;
         good &= cJSON_IsBool(entry) || cJSON_IsNumber(entry);
@@ -298,7 +309,8 @@ static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
     value->list = number;
     if (!good)
         sc_read_fail(r, key,
-                     sc_pool_printf(r->pool, "%s is no list of numbers", sc_read_quote(r, item)));
+                     sc_pool_printf(r->pool, "%s is no list of %s", sc_read_quote(r, item),
+                                    own->kind == SC_KEY_MLPS ? "dense and sparse" : "numbers"));
     sc_read_record(r, key, sc_read_quote(r, item), r->file);
 }
 
@@ -310,7 +322,8 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     value->number = key->fallback;
     if (key->kind == SC_KEY_FLAG)
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
-    else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS) {
+    else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS ||
+             key->kind == SC_KEY_MLPS) {
         if (item && !cJSON_IsNull(item))
             read_numbers(r, key, item, value);
     } else if (key->kind != SC_KEY_NOTHING) {

@@ -7,7 +7,7 @@
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
     static const char *const lists[] = { "first_ops", "last_ops", "linears",     "attentions",
-                                         "mixtures",  "convs",    "state_spaces" };
+                                         "mixtures",  "convs",    "state_spaces", "indexes" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
     set->fresh =
@@ -401,6 +401,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_number(&s, "group", group);
     sc_scope_number(&s, "groups", groups);
     sc_scope_flag(&s, "latent", a->latent);
+    sc_scope_flag(&s, "indexed", a->indexed);
     sc_scope_flag(&s, "expanded", !a->latent);
     sc_scope_number(&s, "tokens", tokens);
     sc_scope_number(&s, "queries", tokens * group);
@@ -515,6 +516,25 @@ static void emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const ch
 
 /* ---- state spaces ---- */
 
+static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int layer,
+                       const char *layers) {
+    set->rounds = true;
+    sc_scope s = sc_scope_item(set->top, "indexes");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "heads", x->heads);
+    sc_scope_number(&s, "dim", x->dim);
+    sc_scope_number(&s, "top_k", x->top_k);
+    sc_scope_number(&s, "shape", set->plan->layer[layer].shape);
+    sc_scope_text(&s, "q", row_of(set, value_of(set, x->q)->name, x->q));
+    sc_scope_text(&s, "k", row_of(set, value_of(set, x->k)->name, x->k));
+    sc_scope_text(&s, "weights", row_of(set, value_of(set, x->weights)->name, x->weights));
+    sc_scope body = sc_scope_item(item, "index");
+    sc_scope_number(&body, "index_id", set->kind);
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
 static void emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
                              const char *layers) {
     const struct {
@@ -557,6 +577,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
     sc_scope_flag(&item, "experts", false);
     sc_scope_flag(&item, "conv", false);
     sc_scope_flag(&item, "state_space", false);
+    sc_scope_flag(&item, "index", false);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
     if (item.rc || rows.rc)
@@ -566,7 +587,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
     static const char *const names[] = { "rows",    "linear", "attention",
-                                         "experts", "conv",   "state_space" };
+                                         "experts", "conv",   "state_space", "index" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
@@ -597,7 +618,9 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             } else if (op->kind == SC_OP_CONV) {
                 emit_conv(set, &item, &op->conv, layers);
                 set->fresh[op->conv.y.value] = false;
-            } else {
+            } else if (op->kind == SC_OP_INDEX)
+                emit_index(set, &item, &op->index, layer, layers);
+            else {
                 emit_state_space(set, &item, &op->state_space, layers);
                 set->fresh[op->state_space.y.value] = false;
             }

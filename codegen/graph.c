@@ -36,7 +36,7 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
     } else if (op->kind == SC_OP_CONV) {
         w[0] = op->conv.w;
         w[1] = op->conv.bias;
-    } else {
+    } else if (op->kind == SC_OP_STATE_SPACE) {
         w[0] = op->state_space.a_log;
         w[1] = op->state_space.d;
         w[2] = op->state_space.dt_bias;
@@ -82,6 +82,10 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
         } else if (op->kind == SC_OP_CONV) {
             mark_floats(g, op->conv.x);
             mark_floats(g, op->conv.y);
+        } else if (op->kind == SC_OP_INDEX) {
+            mark_floats(g, op->index.q);
+            mark_floats(g, op->index.k);
+            mark_floats(g, op->index.weights);
         } else {
             const sc_state_space *s = &op->state_space;
             const sc_span spans[] = { s->x, s->dt, s->b, s->c, s->y };
@@ -305,6 +309,8 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
                               real_text(real, a->norm_eps));
     if (a->latent && text)
         text = sc_pool_printf(pool, "%s, latent, with %s", text, span_text(pool, g, a->q_rope));
+    if (a->indexed && text)
+        text = sc_pool_printf(pool, "%s, indexed", text);
     if (a->k.value < 0 && text)
         text = sc_pool_printf(pool, "%s, of another layer's keys and values", text);
     if (a->rope >= 0 && text)
@@ -353,6 +359,13 @@ static const char *state_space_text(sc_pool *pool, const sc_graph *g, const sc_s
     return text;
 }
 
+static const char *index_text(sc_pool *pool, const sc_graph *g, const sc_index *x) {
+    return sc_pool_printf(pool, "index %s, key %s, weights %s: heads %lld, dim %lld, top_k %lld",
+                          span_text(pool, g, x->q), span_text(pool, g, x->k),
+                          span_text(pool, g, x->weights), (long long)x->heads, (long long)x->dim,
+                          (long long)x->top_k);
+}
+
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
     if (op->kind == SC_OP_ROW)
         return row_text(pool, graph, &op->row);
@@ -364,6 +377,8 @@ const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
         return experts_text(pool, graph, &op->experts);
     if (op->kind == SC_OP_CONV)
         return conv_text(pool, graph, &op->conv);
+    if (op->kind == SC_OP_INDEX)
+        return index_text(pool, graph, &op->index);
     return state_space_text(pool, graph, &op->state_space);
 }
 

@@ -124,9 +124,8 @@ typedef struct {
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
 
-/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated:
- * act(scale * gate) * up. Of a weight of blocks, block i is a linear of its own:
- * of x + i * x_step, to y + i * y_step. */
+/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(scale * gate) * up. Of a weight of
+ * blocks, block i is a linear of its own: of x + i * x_step, to y + i * y_step. */
 typedef struct {
     const sc_weight *w, *bias; /* bias NULL: none */
     sc_span x, y;
@@ -148,7 +147,7 @@ typedef struct {
     float scale;                                   /* of q.k */
     float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
     sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
-    bool latent;
+    bool latent, indexed; /* indexed: only what SC_OP_INDEX has chosen */
     sc_span q_rope; /* of latent: [heads, v_head_dim] */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
@@ -199,13 +198,21 @@ typedef struct {
     const sc_weight *d, *dt_bias; /* [heads]; dt_bias NULL: none */
 } sc_state_space;
 
+/* Which keys the layer's attention sees, templates/ops/index.c: of a query the top_k that score
+ * highest. Its keys are in the layer's cache beside those of attention. */
+typedef struct {
+    int64_t heads, dim, top_k;
+    sc_span q, k, weights; /* [heads, dim], [dim], [heads]: scale is in the weights */
+} sc_index;
+
 typedef enum {
     SC_OP_ROW,
     SC_OP_LINEAR,
     SC_OP_ATTENTION,
     SC_OP_EXPERTS,
     SC_OP_CONV,
-    SC_OP_STATE_SPACE
+    SC_OP_STATE_SPACE,
+    SC_OP_INDEX
 } sc_op_kind;
 
 typedef struct {
@@ -217,6 +224,7 @@ typedef struct {
         sc_experts experts;
         sc_conv conv;
         sc_state_space state_space;
+        sc_index index;
     };
 } sc_op;
 

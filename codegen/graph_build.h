@@ -185,9 +185,11 @@ int sc_build_rope(sc_builder *b, int64_t head_dim);
 void sc_build_olmo2(sc_builder *b);
 void sc_build_gemma2(sc_builder *b, bool qk_norm);
 
-/* Latent attention, all of self_attn up to o_proj: deepseek_v3.c. What q is made of (after its
- * q_a_layernorm) goes to *q_low where that is wanted. */
-sc_attention *sc_build_latent_attention(sc_builder *b, sc_span x, sc_span *q_low);
+/* Builds a layer's SC_OP_INDEX of x and of what q is made of, after its q_a_layernorm. */
+typedef void sc_build_indexer(sc_builder *b, sc_span x, sc_span q_low);
+/* Latent attention, all of self_attn up to o_proj: deepseek_v3.c. interleaved: q and k lie in pairs
+ * of neighbours. index NULL: every key is seen. */
+void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved, sc_build_indexer *index);
 /* The norm before it, then its MLP, or its experts and the shared one. */
 void sc_build_deepseek_mlp(sc_builder *b, bool sparse);
 

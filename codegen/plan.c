@@ -156,12 +156,20 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
     for (int i = 0; i < g->layers; i++)
         for (int k = 0; k < g->layer[i].ops; k++) {
             const sc_experts *e = &g->layer[i].op[k].experts;
+            const sc_index *x = &g->layer[i].op[k].index;
+            if (g->layer[i].op[k].kind == SC_OP_INDEX) {
+                plan->index_stride = round_up(plan->options.max_cache_len, panel) + panel;
+                plan->attention_queries =
+                    most(plan->attention_queries, round_up(x->heads, LONGEST_TILE));
+                plan->attention_dim = most(plan->attention_dim, round_up(x->dim, panel));
+            }
             if (g->layer[i].op[k].kind != SC_OP_EXPERTS)
                 continue;
             plan->experts = most(plan->experts, e->experts);
             plan->top_k = most(plan->top_k, e->top_k);
             plan->expert_stride = most(plan->expert_stride, round_up(e->ffn, panel) + LINE);
         }
+    floats += plan->index_stride;
     const int64_t hidden_stride = plan->stride[g->embedded.value];
     if (plan->top_k) /* rows of each choice: x, ffn and y, and where they lie */
         floats += plan->top_k * (2 * hidden_stride + plan->expert_stride + 1);

@@ -49,19 +49,20 @@ static sc_span low_rank(sc_builder *b, sc_span x, int64_t rank) {
     return low;
 }
 
-static sc_span turned(sc_builder *b, sc_span x, int64_t heads, int64_t step, sc_span y) {
+static sc_span turned(sc_builder *b, sc_span x, int64_t heads, int64_t step, bool interleaved,
+                      sc_span y) {
     const int64_t width = sc_build_kv(b)->v_head_dim;
     const int rope = sc_build_rope(b, width);
     sc_row_op *row = sc_build_row(b, SC_ROW_ROPE, x, sc_nowhere, y);
     row->n[0] = heads;
     row->n[1] = step;
     row->n[2] = width;
-    row->n[3] = sc_build_flag(b, "rope_interleave");
+    row->n[3] = interleaved;
     row->rope = rope;
     return y;
 }
 
-sc_attention *sc_build_latent_attention(sc_builder *b, sc_span x, sc_span *q_low) {
+void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved, sc_build_indexer *index) {
     const sc_config *c = b->config;
     const int64_t heads = c->num_attention_heads, hidden = b->graph->hidden;
     const int64_t rank = sc_build_kv(b)->head_dim, rope = sc_build_kv(b)->v_head_dim;
@@ -82,15 +83,18 @@ sc_attention *sc_build_latent_attention(sc_builder *b, sc_span x, sc_span *q_low
                            .bias = c->attention_bias });
     norm_inside(b, kv, "self_attn.kv_a_layernorm", rank);
     const sc_span k_rope =
-        turned(b, sc_build_at(kv, rank), 1, rope, sc_build_value(b, "k_rope", rope));
-    const sc_span q_rope =
-        turned(b, sc_build_at(q, nope), heads, dim, sc_build_value(b, "q_rope", heads * rope));
+        turned(b, sc_build_at(kv, rank), 1, rope, interleaved, sc_build_value(b, "k_rope", rope));
+    const sc_span q_rope = turned(b, sc_build_at(q, nope), heads, dim, interleaved,
+                                  sc_build_value(b, "q_rope", heads * rope));
     const sc_span q_latent =
         per_head(b, q, dim, true, sc_build_value(b, "q_latent", heads * rank));
     const sc_span latent = sc_build_value(b, "attended_latent", heads * rank);
+    if (index)
+        index(b, x, from);
     sc_attention *a = sc_build_attention(b, q_latent, -1);
     a->scale = (float)(sc_rope_score_scale(&c->rope) / sqrt((double)dim));
     a->latent = true;
+    a->indexed = index != NULL;
     a->q_rope = q_rope;
     a->k = kv;
     a->v = k_rope;
@@ -98,9 +102,6 @@ sc_attention *sc_build_latent_attention(sc_builder *b, sc_span x, sc_span *q_low
     const sc_span attended =
         per_head(b, latent, rank, false, sc_build_value(b, "attended", heads * v));
     sc_build_onto(b, attended, heads * v, "self_attn.o_proj", c->attention_bias, 1);
-    if (q_low)
-        *q_low = from;
-    return a;
 }
 
 void sc_build_deepseek_mlp(sc_builder *b, bool sparse) {
@@ -134,10 +135,11 @@ void sc_build_deepseek_mlp(sc_builder *b, bool sparse) {
 
 static void build(sc_builder *b) {
     const int dense = (int)sc_build_number(b, "first_k_dense_replace");
+    const bool interleaved = sc_build_flag(b, "rope_interleave");
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
-        sc_build_latent_attention(b, sc_build_normed(b, "input_layernorm"), NULL);
+        sc_build_latent_attention(b, sc_build_normed(b, "input_layernorm"), interleaved, NULL);
         sc_build_deepseek_mlp(b, i >= dense);
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);

@@ -41,6 +41,9 @@ typedef struct {
     const {{name}}_layer_weights *weights;
     int batch, head; /* batch: of the pass; head: of the tasks */
     int64_t first, tokens;
+{{#indexed}}
+    const float *chosen; /* the first token's scores by slot: -INFINITY is not seen */
+{{/indexed}}
     int64_t padding; /* of the row */
     int64_t begin;   /* tokens in the cache before this step */
     int64_t seen;    /* this step's included */
@@ -59,6 +62,9 @@ static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, cons
     t.first = index % tiles * ATTENTION{{id}}_TOKENS;
     t.tokens = least(ATTENTION{{id}}_TOKENS, s->tokens - t.first);
     t.padding = padding_of(s, t.batch);
+{{#indexed}}
+    t.chosen = s->model->index_scores + (t.batch * s->tokens + t.first) * INDEX_STRIDE;
+{{/indexed}}
     t.begin = s->seen[t.batch];
     t.seen = t.begin + s->tokens;
     t.oldest = most(0, t.begin - SHAPE{{shape}}_LENGTH + 1);
@@ -225,6 +231,17 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
             score[r][0] += vec_load(bias);
             score[r][1] += vec_load(bias + SC_LANES);
 {{/alibi}}
+{{#indexed}}
+            const float *chosen = t->chosen + (q + r) / ATTENTION{{id}}_GROUP * INDEX_STRIDE +
+                                  t->padding + block;
+            float seen[SC_PANEL];
+            vec_store(seen, score[r][0]);
+            vec_store(seen + SC_LANES, score[r][1]);
+            for (int64_t i = 0; i < SC_PANEL; i++)
+                seen[i] = chosen[i] > -INFINITY ? seen[i] : -1e30f;
+            score[r][0] = vec_load(seen);
+            score[r][1] = vec_load(seen + SC_LANES);
+{{/indexed}}
 {{#limited}}
             softmax_block(a, q + r, score[r], attention{{id}}_first(pos + block) - block, pos);
 {{/limited}}
@@ -248,6 +265,17 @@ static void attention{{id}}_end(const step *s, const attention{{id}}_task *t, co
     }
 }
 
+{{#indexed}}
+/* Whether some query of the task sees a key of the block: most are read by none. */
+static bool attention{{id}}_any(const attention{{id}}_task *t, int64_t block) {
+    for (int64_t token = 0; token < t->tokens; token++)
+        for (int64_t i = 0; i < SC_PANEL; i++)
+            if (t->chosen[token * INDEX_STRIDE + t->padding + block + i] > -INFINITY)
+                return true;
+    return false;
+}
+
+{{/indexed}}
 /* On the keys and values of that layer of the cache. */
 static void attention{{id}}(const step *s, int thread, int layer, const {{name}}_layer_weights *w) {
     thread_scratch *a = s->model->scratch + thread;
@@ -262,6 +290,9 @@ static void attention{{id}}(const step *s, int thread, int layer, const {{name}}
 {{/limited}}
         attention{{id}}_queries(s, &t, a);
         for (; block <= last; block += SC_PANEL)
+{{#indexed}}
+            if (attention{{id}}_any(&t, block))
+{{/indexed}}
             attention{{id}}_block(&t, a, block);
         attention{{id}}_end(s, &t, a);
     }
