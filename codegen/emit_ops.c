@@ -387,7 +387,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     const sc_plan *plan = set->plan;
     const bool keeps = a->k.value >= 0;
     const int shape = plan->layer[plan->config->layer[layer].kv_source].shape;
-    const int64_t group = sc_plan_group(a), splits = a->heads / a->kv_heads / group;
+    const int64_t group = sc_plan_group(a), groups = a->heads / a->kv_heads / group;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
     const sc_value *out = value_of(set, a->out);
     set->head_norms |= a->q_norm || a->k_norm;
@@ -399,7 +399,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_number(&s, "heads", a->heads);
     sc_scope_number(&s, "kv_heads", a->kv_heads);
     sc_scope_number(&s, "group", group);
-    sc_scope_number(&s, "splits", splits);
+    sc_scope_number(&s, "groups", groups);
     sc_scope_flag(&s, "latent", a->latent);
     sc_scope_flag(&s, "indexed", a->indexed);
     sc_scope_flag(&s, "expanded", !a->latent);
