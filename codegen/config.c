@@ -327,22 +327,24 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
             read_numbers(r, key, item, value);
     } else if (key->kind != SC_KEY_NOTHING) {
         int64_t whole = 0;
+        const bool counts = key->kind == SC_KEY_COUNT || key->kind == SC_KEY_AUTO;
+        const bool automatic = key->kind == SC_KEY_AUTO && item && cJSON_IsString(item) &&
+                               !strcmp(item->valuestring, "auto");
         const bool null = item && cJSON_IsNull(item);
         const bool number = item && cJSON_IsNumber(item) && isfinite(item->valuedouble);
-        if (null && null_ok)
+        if ((null && null_ok) || automatic)
             value->number = SC_NULL;
-        else if (item &&
-                 (!number || (key->kind == SC_KEY_COUNT &&
-                              (!sc_json_int(item, &whole) || whole < 0 || whole > SC_LARGEST))))
-            sc_read_fail(
-                r, key->key,
-                sc_pool_printf(r->pool, "%s is no %s", sc_read_quote(r, item),
-                               key->kind == SC_KEY_COUNT ? "whole number from 0 on" : "number"));
+        else if (item && (!number || (counts && (!sc_json_int(item, &whole) || whole < 0 ||
+                                                 whole > SC_LARGEST))))
+            sc_read_fail(r, key->key,
+                         sc_pool_printf(r->pool, "%s is no %s", sc_read_quote(r, item),
+                                        counts ? "whole number from 0 on" : "number"));
         else if (item)
             value->number = item->valuedouble;
         sc_read_record(r, key->key,
-                       value->number < 0 && null_ok ? "null"
-                                                    : sc_read_number_text(r->pool, value->number),
+                       value->number < 0 && key->kind == SC_KEY_AUTO ? "auto"
+                       : value->number < 0 && null_ok                ? "null"
+                                                      : sc_read_number_text(r->pool, value->number),
                        item ? r->file : sc_read_by_default(r));
     }
 }

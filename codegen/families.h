@@ -26,6 +26,7 @@ typedef struct {
 /* A key that only some families have, and what it is when absent. */
 typedef enum {
     SC_KEY_COUNT, /* a whole number from 0 on */
+    SC_KEY_AUTO,  /* the same, or "auto", which reads as SC_NULL */
     SC_KEY_REAL,  /* any finite number */
     SC_KEY_FLAG,
     SC_KEY_NUMBERS, /* a list of numbers or flags; one number is a list of it */
