@@ -218,6 +218,33 @@ def shapes_jamba(c):
     return s
 
 
+def shapes_nemotron_h(c):
+    s = frame(c, "backbone", "embeddings", "norm_f")
+    hidden, bias = c["hidden_size"], c["mlp_bias"]
+    for i, kind in enumerate(c["layers_block_type"]):
+        p = f"backbone.layers.{i}.mixer"
+        s.vectors(f"backbone.layers.{i}", **{"norm.weight": hidden})
+        if kind == "linear_attention":
+            s.mamba2(p, hidden, c["mamba_num_heads"], c["mamba_head_dim"], c["n_groups"], c["ssm_state_size"],
+                     c["conv_kernel"], (c["use_bias"], c["use_conv_bias"], c["use_bias"]))
+        elif kind == "full_attention":
+            s.attention(p, c)
+        elif kind == "mlp":
+            s.mlp(p, c, c["intermediate_size"], ("up_proj", "down_proj"), bias)
+        else:
+            width, ffn = c["moe_latent_size"] or hidden, c["moe_intermediate_size"]
+            s.linear(f"{p}.gate", c["n_routed_experts"], hidden)
+            s.vectors(f"{p}.gate", e_score_correction_bias=c["n_routed_experts"])
+            s.mlp(f"{p}.shared_experts", c, c["moe_shared_expert_intermediate_size"], ("up_proj", "down_proj"), bias)
+            for k in range(c["n_routed_experts"]):
+                s.linear(f"{p}.experts.{k}.up_proj", ffn, width)
+                s.linear(f"{p}.experts.{k}.down_proj", width, ffn)
+            if c["moe_latent_size"]:
+                s.linear(f"{p}.fc1_latent_proj", width, hidden, bias)
+                s.linear(f"{p}.fc2_latent_proj", hidden, width, bias)
+    return s
+
+
 def fill(shapes, seed):
     """Weights that let every part be seen; norms near one, A_log around zero, biases small."""
     rng = np.random.default_rng(seed)
@@ -270,6 +297,14 @@ MODELS = {
                        expert_layer_offset=1, num_experts=5, num_experts_per_tok=3, mamba_expand=2, mamba_d_state=5,
                        mamba_d_conv=3, mamba_dt_rank="auto", mamba_conv_bias=False, mamba_proj_bias=True,
                        tie_word_embeddings=True),
+    "nemotron_h_latent": dict(COMMON, model_type="nemotron_h", intermediate_size=24, head_dim=12, layer_norm_epsilon=1e-5,
+                              layers_block_type=["linear_attention", "moe", "full_attention", "moe", "mlp"],
+                              mlp_hidden_act="relu2", mlp_bias=True, use_bias=True, use_conv_bias=False,
+                              mamba_hidden_act="gelu_pytorch_tanh", mamba_num_heads=6, mamba_head_dim=10, n_groups=3,
+                              ssm_state_size=7, conv_kernel=2, time_step_min=0.5, n_routed_experts=6,
+                              num_experts_per_tok=3, moe_intermediate_size=20, n_group=3, topk_group=2,
+                              moe_shared_expert_intermediate_size=28, moe_latent_size=36, norm_topk_prob=False,
+                              routed_scaling_factor=2.5, tie_word_embeddings=False),
 }
 
 
