@@ -20,6 +20,8 @@ enum {
     POINTER_ATTRIBUTE_MEMORY_TYPE = 2
 };
 
+enum { OLDEST = 80 }; /* architecture that export makes device code for */
+
 static CUdeviceptr address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
 
 /* What the driver calls an error, "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
@@ -130,10 +132,13 @@ static int check_code(const sc_cuda *cuda, const sc_cubins *cubins, const sc_cub
     for (int i = 0, at = 0; i < cubins->count && at < 240; i++)
         at += snprintf(list + at, sizeof list - (size_t)at, "%ssm_%d%s", i ? ", " : "",
                        cubins->cubin[i].sm, cubins->cubin[i].ptx ? " (PTX)" : "");
+    /* What has code for an earlier architecture has PTX of it, so it would do. */
     return sc_fail(err, SC_EENV,
                    "%s: its architecture sm_%d has no device code in this casting, which has %s "
-                   "(export with --arch sm_%d, or --device cpu)",
-                   cuda->name, cuda->sm, list, cuda->sm);
+                   "(%s--device cpu)",
+                   cuda->name, cuda->sm, list,
+                   cuda->sm < OLDEST ? "export can make it for sm_80 and later; "
+                                     : "export with --arch sm_80, or ");
 }
 
 static int check_memory(const sc_cuda *cuda, size_t bytes, sc_error *err) {
