@@ -74,6 +74,12 @@ static void read_head_dim(sc_reader *r) {
     sc_config *c = r->config;
     const int64_t usual = c->family->head_dim ? c->family->head_dim : SC_NULL;
     c->head_dim = sc_read_count(r, "head_dim", usual, usual == SC_NULL || c->family->head_dim_null);
+    if (!r->rc && c->head_dim && c->family->head_dim_computed &&
+        c->head_dim * c->num_attention_heads != c->hidden_size)
+        sc_read_unsupported(
+            r, "head_dim",
+            sc_pool_printf(r->pool, "%lld is not hidden_size / num_attention_heads, as %s has it",
+                           (long long)c->head_dim, c->model_type));
     if (r->rc || c->head_dim)
         return;
     if (c->hidden_size % c->num_attention_heads)
@@ -129,16 +135,23 @@ static void read_window(sc_reader *r) {
 }
 
 static void read_act(sc_reader *r) {
-    static const char *const known[] = { "silu",     "swish",     "gelu", "gelu_pytorch_tanh",
-                                         "gelu_new", "gelu_fast", "relu", "relu2" };
+    static const struct {
+        const char *name;
+        sc_activation act;
+    } known[] = {
+        { "silu", SC_ACT_SILU },          { "swish", SC_ACT_SILU },
+        { "gelu", SC_ACT_GELU },          { "gelu_pytorch_tanh", SC_ACT_GELU_TANH },
+        { "gelu_new", SC_ACT_GELU_TANH }, { "gelu_fast", SC_ACT_GELU_TANH },
+        { "relu", SC_ACT_RELU },          { "relu2", SC_ACT_RELU2 },
+    };
     const sc_family *f = r->config->family;
     const char *key = f->act_key ? f->act_key : "hidden_act";
     const cJSON *item = sc_read_item(r, key);
     const char *usual = f->hidden_act ? f->hidden_act : "silu";
     const char *name = !item ? usual : cJSON_IsString(item) ? item->valuestring : "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i], name))
-            r->config->hidden_act = known[i];
+        if (!strcmp(known[i].name, name))
+            r->config->hidden_act = known[i].act;
     if (!r->config->hidden_act)
         sc_read_fail(r, key,
                      sc_pool_printf(r->pool,

@@ -43,6 +43,16 @@ bool sc_layer_type_rings(sc_layer_type type);
 bool sc_layer_type_has_kv(sc_layer_type type);
 bool sc_layer_type_has_states(sc_layer_type type);
 
+typedef enum {
+    SC_ACT_NONE,
+    SC_ACT_SILU,
+    SC_ACT_GELU,      /* by erf */
+    SC_ACT_GELU_TANH, /* "gelu_pytorch_tanh", "gelu_new", "gelu_fast" */
+    SC_ACT_RELU,
+    SC_ACT_RELU2, /* its square */
+    SC_ACTS
+} sc_activation;
+
 /* A convolution's last columns or a recurrent state: no sequence dimension. */
 typedef struct {
     const char *name; /* "conv_state", "recurrent_state" */
@@ -58,6 +68,7 @@ typedef struct {
     int64_t window;                         /* of a ring: sliding_window or attention_chunk_size */
     int64_t mask_window;    /* of a full layer whose queries see fewer keys than it keeps; 0: all */
     int64_t index_head_dim; /* width of the indexer's keys; 0: none */
+    bool no_rope;
     int states;
     const sc_state_config *state;
     int kv_source; /* the layer whose keys and values it reads: itself, or an earlier one */
@@ -108,7 +119,7 @@ typedef struct {
 
     /* Read for families whose graph can be built. */
     int64_t vocab_size, intermediate_size;
-    const char *hidden_act;
+    sc_activation hidden_act;
     double rms_norm_eps; /* or layer_norm_eps, …: the family's */
     bool tie_word_embeddings, attention_bias, mlp_bias;
     sc_rope_config rope;         /* of all layers but these: */

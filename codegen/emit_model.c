@@ -121,9 +121,13 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
                                     : field);
         sc_scope_number(&s, "offset", (int64_t)p->offset);
         const char *names = "", *last = "";
-        for (int k = 0; k < p->weight->blocks * p->weight->parts && names; k++) {
+        const int parts = p->weight->parts, all = p->weight->blocks * parts;
+        for (int k = 0; k < all && names; k++) {
             const char *name = p->weight->part[k].tensor;
-            if (name && strcmp(name, last))
+            if (k == parts && all > 2 * parts) { /* of many blocks, the first and the last */
+                names = sc_pool_printf(top->pool, "%s,\n     * …", names);
+                k = all - parts - 1;
+            } else if (name && strcmp(name, last))
                 names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ",\n     * " : "",
                                        last = name);
         }

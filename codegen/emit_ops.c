@@ -53,15 +53,13 @@ static const struct {
     [SC_ROW_RMS_NORM] = { "rms_norm", "aw01fo" },
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fo" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
-    [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
-    [SC_ROW_SCALE] = { "scale", "af0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
     [SC_ROW_ROUTE] = { "route", "a012o" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
 };
 
 static const char *weight_text(const sc_op_set *set, const sc_weight *w) {
-    return w ? sc_pool_printf(set->top->pool, "w->%s", w->field) : "NULL";
+    return w ? sc_pool_printf(set->top->pool, "%s->%s", set->weights, w->field) : "NULL";
 }
 
 static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char letter) {
@@ -316,9 +314,8 @@ static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op, const s
 static void emit_span(const sc_op_set *set, sc_scope *s, const char *what, sc_span span) {
     sc_pool *pool = set->top->pool;
     sc_scope_text(s, sc_pool_printf(pool, "%s_from", what),
-                  sc_pool_printf(pool, "s->model->%s + row * %s + %lld",
-                                 span.value < 0 ? "" : value_of(set, span)->name,
-                                 span.value < 0 ? "" : stride_of(set, span), (long long)span.at));
+                  sc_pool_printf(pool, "s->model->%s + row * %s + %lld", value_of(set, span)->name,
+                                 stride_of(set, span), (long long)span.at));
 }
 
 static void emit_slopes(const sc_op_set *set, sc_scope *s, const sc_attention *a) {
@@ -438,6 +435,7 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
     static const char *const names[] = { "rows", "linear", "attention", "experts" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
+    set->weights = layer < 0 ? "s->weights" : "w";
     memset(set->fresh, 0, (size_t)g->values * sizeof *set->fresh);
     for (int i = 0; i < list->ops && !set->top->rc;) {
         const sc_op *op = &list->op[i];

@@ -12,7 +12,8 @@ enum { SC_MOST_LINEARS = 256 };
 typedef struct {
     sc_scope *top;
     const sc_plan *plan;
-    int kind; /* of the layer */
+    int kind;            /* of the layer */
+    const char *weights; /* where an operation finds them, as C */
     int linears;
     struct {
         const char *text, *field, *name; /* sc_op_text; of its weight; of its function */

@@ -126,7 +126,9 @@ void sc_types_by_rope(sc_reader *r, sc_layer_type with, sc_layer_type without,
         if (!absent && !sc_json_int(cJSON_GetArrayItem(list, (int)i), &rope))
             sc_read_fail(r, "no_rope_layers",
                          sc_pool_printf(r->pool, "entry %lld is neither 0 nor 1", (long long)i));
-        c->layer[i].type = rope ? with : without;
+        c->layer[i].no_rope = !rope;
+        if (!c->listed)
+            c->layer[i].type = rope ? with : without;
     }
 }
 

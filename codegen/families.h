@@ -49,6 +49,7 @@ struct sc_family {
     int64_t hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim;
     int64_t max_position_embeddings, sliding_window, attention_chunk_size;
     bool kv_heads_null, head_dim_null; /* null is allowed although the default is another */
+    bool head_dim_computed;            /* heads share hidden_size out, whatever the file says */
     bool window_not_null;              /* sliding_window must not be null */
     bool window_switch;                /* use_sliding_window false makes sliding_window null */
 

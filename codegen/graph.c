@@ -16,7 +16,7 @@ const sc_attention *sc_layer_attention(const sc_graph *graph, int layer) {
 }
 
 const sc_weight *sc_op_weight(const sc_op *op, int i) {
-    const sc_weight *w[3] = { NULL };
+    const sc_weight *w[2] = { NULL };
     if (op->kind == SC_OP_ROW) {
         w[0] = op->row.w;
         w[1] = op->row.w2;
@@ -30,7 +30,7 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
         w[0] = op->experts.gate_up;
         w[1] = op->experts.down;
     }
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 2; k++)
         if (w[k] && !i--)
             return w[k];
     return NULL;
@@ -168,8 +168,7 @@ static const char *const acts[SC_ACTS] = { "none", "silu", "gelu", "gelu_pytorch
 
 static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
-    [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
-    [SC_ROW_SCALE] = "scale",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
     [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
 };
 
@@ -298,7 +297,7 @@ void sc_graph_print(FILE *out, const sc_graph *graph, const sc_config *config) {
         fprintf(out, "rope %d: %s, rotary_dim %lld\n", i, graph->rope[i].rope_type,
                 (long long)graph->rope[i].rotary_dim);
     fprintf(out, "embed_tokens\n        %s [%lld, %lld]\n", graph->embed_name,
-            (long long)graph->vocab, (long long)graph->embed_width);
+            (long long)graph->vocab, (long long)graph->hidden);
     print_list(out, pool, graph, &graph->first);
     for (int i = 0; i < graph->layers; i++) {
         fprintf(out, "layer %d\n", i);

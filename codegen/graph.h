@@ -65,16 +65,6 @@ typedef struct {
 
 /* ---- operations ---- */
 
-typedef enum {
-    SC_ACT_NONE,
-    SC_ACT_SILU,
-    SC_ACT_GELU,      /* by erf */
-    SC_ACT_GELU_TANH, /* "gelu_pytorch_tanh", "gelu_new", "gelu_fast" */
-    SC_ACT_RELU,
-    SC_ACT_RELU2, /* its square */
-    SC_ACTS
-} sc_activation;
-
 /*
  * Rotary embedding. Angle of pair i at position p: p * inv_freq[i].
  * Where growth is not 0 (dynamic), from p = long_from on inv_freq[i] is multiplied by
@@ -100,8 +90,6 @@ typedef enum {
     SC_ROW_RMS_NORM,   /* n[0] runs of n[1], each by w [n[1]] (NULL: none); f[0] eps */
     SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none); w is n[2] further on per run */
     SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
-    SC_ROW_MULTIPLY,   /* out = a * b, n[0] wide */
-    SC_ROW_SCALE,      /* out = f[0] a, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
     SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1 */
     SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
@@ -171,9 +159,8 @@ typedef struct {
     int64_t vocab, hidden;
     int values;
     sc_value *value;
-    const sc_weight *embed_tokens; /* [vocab, embed_width]; NULL: lm_head's, which is tied to it */
+    const sc_weight *embed_tokens; /* [vocab, hidden]; NULL: lm_head's, which is tied to it */
     const char *embed_name;        /* its tensor, also where it is tied */
-    int64_t embed_width;
     float embed_scale;
     sc_span embedded;  /* where the token's row goes */
     int64_t positions; /* that a table of learned ones has; 0: any */

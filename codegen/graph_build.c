@@ -59,6 +59,24 @@ sc_op *sc_build_op(sc_builder *b, sc_op_kind kind) {
     return op;
 }
 
+bool sc_build_flag(const sc_builder *b, const char *key) {
+    return sc_config_key(b->config, key)->number > 0;
+}
+
+double sc_build_number(const sc_builder *b, const char *key) {
+    return sc_config_key(b->config, key)->number;
+}
+
+int64_t sc_build_width(const sc_builder *b, const char *key) {
+    const double width = sc_build_number(b, key);
+    return width > 0 ? (int64_t)width : 4 * b->graph->hidden;
+}
+
+float sc_build_cap(const sc_builder *b, const char *key) {
+    const double cap = sc_build_number(b, key);
+    return cap > 0 ? (float)cap : 0;
+}
+
 /* ---- where things go ---- */
 
 static const char *name_of(sc_builder *b, const char *name) {
@@ -85,21 +103,20 @@ void sc_build_last(sc_builder *b) {
 void sc_build_embedding(sc_builder *b, const char *tensor, float scale) {
     sc_graph *g = b->graph;
     g->embed_name = tensor;
-    g->embed_width = g->hidden;
     g->embed_scale = scale;
     g->embedded = b->x = sc_build_value(b, "x", g->hidden);
     if (g->tied)
         return;
-    const sc_part part = sc_build_rows(b, tensor, g->vocab, g->embed_width);
-    g->embed_tokens = sc_build_weight(b, SC_WEIGHT_ROWS, "embed_tokens", g->embed_width, 1, &part);
+    const sc_part part = sc_build_rows(b, tensor, g->vocab, g->hidden);
+    g->embed_tokens = sc_build_weight(b, SC_WEIGHT_ROWS, "embed_tokens", g->hidden, 1, &part);
 }
 
 void sc_build_head(sc_builder *b, sc_span x, const char *tensor, bool bias) {
     sc_graph *g = b->graph;
     const char *name = g->tied ? g->embed_name : tensor;
-    const sc_part part = sc_build_rows(b, name, g->vocab, g->embed_width);
+    const sc_part part = sc_build_rows(b, name, g->vocab, g->hidden);
     g->head_in = x;
-    g->lm_head = sc_build_weight(b, SC_WEIGHT_LINEAR, "lm_head", g->embed_width, 1, &part);
+    g->lm_head = sc_build_weight(b, SC_WEIGHT_LINEAR, "lm_head", g->hidden, 1, &part);
     if (!bias)
         return;
     const sc_part vector = sc_build_vector(b, "lm_head.bias", g->vocab);
@@ -148,8 +165,7 @@ sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field
     return w;
 }
 
-/* "q_norm" of "self_attn.q_norm.weight", "ln_1_bias" of "ln_1.bias", "sinks" of
- * "self_attn.sinks". */
+/* "q_norm" of "self_attn.q_norm.weight", "ln_1_bias" of "ln_1.bias". */
 static const char *field_of(sc_builder *b, const char *name) {
     const char *end = name + strlen(name), *dot = strrchr(name, '.'), *tail = "";
     if (dot && !strcmp(dot, ".weight"))
@@ -185,13 +201,13 @@ sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span seco
     return row;
 }
 
-void sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out) {
+sc_row_op *sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out) {
     const sc_norm_kind kind = b->norm;
     const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
     const char *bias = sc_pool_printf(b->pool, "%s.bias", module);
     if (!weight || !bias) {
         no_memory(b);
-        return;
+        return &sc_build_op(b, SC_OP_ROW)->row;
     }
     const sc_weight *w = sc_build_floats(b, weight, width, kind.plus);
     const sc_weight *w2 = kind.bias ? sc_build_floats(b, bias, width, 0) : NULL;
@@ -202,6 +218,7 @@ void sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, 
     row->n[0] = 1;
     row->n[1] = width;
     row->f[0] = kind.eps;
+    return row;
 }
 
 sc_span sc_build_normed(sc_builder *b, const char *module) {
@@ -284,6 +301,31 @@ sc_span sc_build_qkv(sc_builder *b, sc_span x, bool bias) {
                            .bias = bias });
 }
 
+sc_span sc_build_qkv_by_head(sc_builder *b, sc_span x, const char *module, bool bias) {
+    const int64_t hidden = b->graph->hidden, dim = b->config->head_dim;
+    const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
+    const char *bias_name = sc_pool_printf(b->pool, "%s.bias", module);
+    sc_part part[3], bias_part[3];
+    if (!weight || !bias_name) {
+        no_memory(b);
+        return x;
+    }
+    for (int i = 0; i < 3; i++) {
+        part[i] = sc_build_rows(b, weight, 3 * hidden, hidden);
+        part[i].rows = hidden;
+        part[i].first = i * dim;
+        part[i].run = dim;
+        part[i].stride = 3 * dim;
+        bias_part[i] = part[i];
+        bias_part[i].tensor = name_of(b, bias_name);
+        bias_part[i].rank = 1;
+    }
+    return sc_build_linear(
+        b, x, hidden, sc_build_value(b, "qkv", 3 * hidden),
+        &(sc_linear_spec){
+            .field = "qkv_proj", .part = part, .bias_part = bias_part, .parts = 3, .bias = bias });
+}
+
 sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
     const sc_layer_config *c = &b->config->layer[b->layer];
     const int64_t heads = b->config->num_attention_heads;
@@ -335,7 +377,7 @@ int64_t sc_build_attended(const sc_builder *b) {
     return b->config->num_attention_heads * b->config->layer[b->layer].v_head_dim;
 }
 
-sc_span sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope) {
+sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope) {
     const int64_t head_dim = b->config->layer[b->layer].head_dim;
     const sc_span qkv = sc_build_qkv(b, x, bias);
     const sc_weight *q = NULL, *k = NULL;
@@ -347,15 +389,14 @@ sc_span sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_nor
     a->q_norm = q;
     a->k_norm = k;
     a->norm_eps = b->norm.eps;
-    return a->out;
+    return a;
 }
 
 sc_span sc_build_plain(sc_builder *b, sc_span x, int64_t ffn, const char *module, bool bias) {
-    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "ffn", ffn),
-                           &(sc_linear_spec){ .module = { module },
-                                              .out = { ffn },
-                                              .bias = bias,
-                                              .act = sc_build_act(b, b->config->hidden_act) });
+    return sc_build_linear(
+        b, x, b->graph->hidden, sc_build_value(b, "ffn", ffn),
+        &(sc_linear_spec){
+            .module = { module }, .out = { ffn }, .bias = bias, .act = b->config->hidden_act });
 }
 
 sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, const char *up,
@@ -366,7 +407,25 @@ sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, 
                                               .out = { ffn, ffn },
                                               .bias = bias,
                                               .gated = true,
-                                              .act = sc_build_act(b, b->config->hidden_act) });
+                                              .act = b->config->hidden_act });
+}
+
+sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char *module) {
+    const char *name = sc_pool_printf(b->pool, "%s.weight", module);
+    if (!name) {
+        no_memory(b);
+        return x;
+    }
+    sc_part gate = sc_build_rows(b, name, 2 * ffn, b->graph->hidden);
+    gate.rows = ffn;
+    sc_part up = gate;
+    up.first = ffn;
+    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "ffn", ffn),
+                           &(sc_linear_spec){ .field = "gate_up_proj",
+                                              .part = (const sc_part[]){ gate, up },
+                                              .parts = 2,
+                                              .gated = true,
+                                              .act = b->config->hidden_act });
 }
 
 /* ---- experts ---- */
@@ -413,7 +472,7 @@ void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
     row->n[2] = spec->normalise;
     sc_experts e = { .experts = spec->experts, .top_k = spec->top_k, .hidden = hidden };
     e.ffn = spec->ffn;
-    e.act = sc_build_act(b, b->config->hidden_act);
+    e.act = b->config->hidden_act;
     e.x = x;
     e.route = route;
     e.out = b->x;
@@ -424,7 +483,7 @@ void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
     sc_build_op(b, SC_OP_EXPERTS)->experts = e;
 }
 
-/* ---- ropes and activations ---- */
+/* ---- ropes ---- */
 
 static bool same_numbers(const float *a, const float *b, int64_t count) {
     return a == b || (a && b && !memcmp(a, b, sizeof(float) * (size_t)count));
@@ -459,25 +518,6 @@ int sc_build_rope(sc_builder *b, int64_t head_dim) {
     return g->ropes++;
 }
 
-sc_activation sc_build_act(sc_builder *b, const char *name) {
-    static const struct {
-        const char *name;
-        sc_activation act;
-    } acts[] = {
-        { "silu", SC_ACT_SILU },          { "swish", SC_ACT_SILU },
-        { "gelu", SC_ACT_GELU },          { "gelu_pytorch_tanh", SC_ACT_GELU_TANH },
-        { "gelu_new", SC_ACT_GELU_TANH }, { "gelu_fast", SC_ACT_GELU_TANH },
-        { "relu", SC_ACT_RELU },          { "relu2", SC_ACT_RELU2 },
-    };
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
-        if (!strcmp(acts[i].name, name))
-            return acts[i].act;
-    if (!b->rc)
-        b->rc = sc_fail(b->err, SC_EINPUT, "%s: hidden_act: \"%s\" is no activation that we know",
-                        b->config->path, name);
-    return SC_ACT_NONE;
-}
-
 /* ---- the usual decoder ---- */
 
 void sc_build_decoder(sc_builder *b, const sc_decoder_shape *shape) {
@@ -488,14 +528,12 @@ void sc_build_decoder(sc_builder *b, const sc_decoder_shape *shape) {
                        shape->embed_scale > 0 ? shape->embed_scale : 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
-        const bool roped = !shape->no_rope || !shape->no_rope[i];
-        const int rope = roped ? sc_build_rope(b, c->layer[i].head_dim) : -1;
+        const int rope = !c->layer[i].no_rope ? sc_build_rope(b, c->layer[i].head_dim) : -1;
         sc_span normed = sc_build_normed(b, "input_layernorm");
-        const sc_span attended =
-            sc_build_self_attention(b, normed, shape->qkv_bias, shape->qk_norm, rope);
+        sc_attention *a = sc_build_self_attention(b, normed, shape->qkv_bias, shape->qk_norm, rope);
         if (shape->attention_scale > 0)
-            b->ops->op[b->ops->ops - 1].attention.scale = shape->attention_scale;
-        sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", shape->o_bias, onto);
+            a->scale = shape->attention_scale;
+        sc_build_onto(b, a->out, sc_build_attended(b), "self_attn.o_proj", shape->o_bias, onto);
         normed = sc_build_normed(b, "post_attention_layernorm");
         const sc_span gated =
             sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", shape->mlp_bias);

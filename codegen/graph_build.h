@@ -40,6 +40,14 @@ sc_span sc_build_at(sc_span span, int64_t at);
 /* A new operation, zeroed but for its kind. Never NULL: after a failure a spare one. */
 sc_op *sc_build_op(sc_builder *b, sc_op_kind kind);
 
+/* Of one of the family's own keys: is it on; its number, SC_NULL where it is null. */
+bool sc_build_flag(const sc_builder *b, const char *key);
+double sc_build_number(const sc_builder *b, const char *key);
+/* The same of a width that is 4 * hidden_size where it is null. */
+int64_t sc_build_width(const sc_builder *b, const char *key);
+/* A cap, 0 where it is null. */
+float sc_build_cap(const sc_builder *b, const char *key);
+
 /* ---- where things go ---- */
 
 /* The token's row of that table times scale becomes the residual stream. */
@@ -69,7 +77,7 @@ const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width,
 
 sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span second, sc_span out);
 /* out = norm of x by the module's weight, width wide; by b->norm. */
-void sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out);
+sc_row_op *sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out);
 /* Of the residual stream, as "normed". */
 sc_span sc_build_normed(sc_builder *b, const char *module);
 /* out = fa a + fb c. */
@@ -96,6 +104,8 @@ sc_span sc_build_linear(sc_builder *b, sc_span x, int64_t in, sc_span y,
 
 /* q_proj, k_proj and v_proj of self_attn in one, as "qkv": q, then k, then v. */
 sc_span sc_build_qkv(sc_builder *b, sc_span x, bool bias);
+/* The same of one module that holds them head by head: q, k and v of the first, of the next, … */
+sc_span sc_build_qkv_by_head(sc_builder *b, sc_span x, const char *module, bool bias);
 /* Attention of the layer's cache on q, k and v side by side, turned in halves by that rope (-1: not
  * at all); "attended". */
 sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope);
@@ -108,8 +118,8 @@ void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, boo
 void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
                           const char *norm);
 /* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
- * attention; returns what o_proj reads, o_in wide. */
-sc_span sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);
+ * attention; o_proj reads its out. */
+sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);
 /* Width of what attention gives: heads of v_head_dim. */
 int64_t sc_build_attended(const sc_builder *b);
 /* act(W x + b) of one module; "ffn". */
@@ -117,6 +127,9 @@ sc_span sc_build_plain(sc_builder *b, sc_span x, int64_t ffn, const char *module
 /* act(gate) * up of two modules; "ffn". */
 sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, const char *up,
                        bool bias);
+
+/* The same of one module that holds gate, then up. */
+sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char *module);
 
 /* A mixture of experts: softmax of the router's scores, the top_k best, their MLPs onto the
  * residual stream. */
@@ -132,13 +145,15 @@ void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec);
 
 /* The index of the layer's rope for that width of a head. */
 int sc_build_rope(sc_builder *b, int64_t head_dim);
-sc_activation sc_build_act(sc_builder *b, const char *name);
+
+/* Of families whose graph another one's is too: olmo2.c, gemma2.c. */
+void sc_build_olmo2(sc_builder *b);
+void sc_build_gemma2(sc_builder *b, bool qk_norm);
 
 /* Where a decoder of llama's shape differs from the next. */
 typedef struct {
     bool qkv_bias, o_bias, mlp_bias;
-    bool qk_norm;        /* q_norm and k_norm, per head over head_dim */
-    const bool *no_rope; /* [layers]; NULL: all have rope */
+    bool qk_norm; /* q_norm and k_norm, per head over head_dim */
     float embed_scale, attention_scale, residual_scale; /* 0: 1, head_dim^-0.5, 1 */
 } sc_decoder_shape;
 /* The whole of it: embedding, layers of norm, attention, norm, gated MLP, the norm, the head. */

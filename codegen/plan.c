@@ -91,7 +91,7 @@ static int add_list(sc_plan *plan, int layer, const sc_op_list *list, sc_error *
 
 static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
     const sc_graph *g = plan->graph;
-    enum { OTHERS = 3, PER_OP = 3 };
+    enum { OTHERS = 3, PER_OP = 2 };
     size_t ops = (size_t)g->first.ops + (size_t)g->last.ops;
     for (int i = 0; i < g->layers; i++)
         ops += (size_t)g->layer[i].ops;

@@ -60,6 +60,7 @@ typedef struct {
     sc_merge_record *merge;
     uint32_t *rank;
     double *score;
+    uint64_t *pair;
     sc_pack_keys keys[SC_TRIES];
     sc_trie_record *trie[SC_TRIES];
     char **normalized; /* what the keys of SC_TRIE_NORMALIZED point to; as many */

@@ -101,6 +101,7 @@ static int write_image(sc_packer *p, unsigned char **image, size_t *bytes) {
         { &h->merge, p->merge, sizeof *p->merge },
         { &h->rank, p->rank, sizeof *p->rank },
         { &h->score, p->score, sizeof *p->score },
+        { &h->pair, p->pair, sizeof *p->pair },
         { &h->trie[SC_TRIE_VOCAB], p->trie[SC_TRIE_VOCAB], sizeof(sc_trie_record) },
         { &h->trie[SC_TRIE_ADDED], p->trie[SC_TRIE_ADDED], sizeof(sc_trie_record) },
         { &h->trie[SC_TRIE_NORMALIZED], p->trie[SC_TRIE_NORMALIZED], sizeof(sc_trie_record) },
@@ -207,6 +208,7 @@ static void release(sc_packer *p) {
         free(p->keys[i].key);
         free(p->trie[i]);
     }
+    free(p->pair);
     free(p->score);
     free(p->rank);
     free(p->merge);

@@ -1,6 +1,7 @@
 /* tokenizer_vocab.c - the model's tokens and the added ones: see tokenizer_build.h. */
 #include "tokenizer_build.h"
 
+#include "../runtime/tokenizer_parts.h"
 #include "json.h"
 
 #include <math.h>
@@ -110,6 +111,31 @@ static int read_vocab(sc_packer *p, const cJSON *vocab) {
         snprintf(name, sizeof name, "<0x%02X>", b);
         const sc_pack_name *found = sc_pack_find(p, name);
         p->header.byte_id[b] = found->key ? found->id : NONE;
+    }
+    return 0;
+}
+
+/* Notes which characters stand side by side in tokens, for cutting long words. */
+static int read_pairs(sc_packer *p) {
+    const sc_pack_keys *keys = &p->keys[SC_TRIE_VOCAB];
+    uint64_t bytes = 0, bits = 64;
+    for (size_t i = 0; i < keys->count; i++)
+        bytes += keys->key[i].bytes;
+    while (bits < 4 * bytes && bits < SC_TOKENIZER_PAIR_BITS_MAX)
+        bits *= 2;
+    p->header.pair.count = bits / 64;
+    p->pair = calloc(p->header.pair.count, sizeof *p->pair);
+    if (!p->pair)
+        return sc_pack_no_memory(p);
+    for (size_t i = 0; i < keys->count; i++) {
+        const sc_pack_key *key = &keys->key[i];
+        int32_t left = 0, right = 0;
+        size_t at = sc_utf8_code(key->text, &left);
+        for (; at < key->bytes; left = right) {
+            at += sc_utf8_code(key->text + at, &right);
+            const uint64_t bit = sc_tokenizer_pair_bit(left, right, bits);
+            p->pair[bit / 64] |= (uint64_t)1 << bit % 64;
+        }
     }
     return 0;
 }
@@ -247,6 +273,8 @@ int sc_pack_model(sc_packer *p, const cJSON *tokenizer) {
     int rc = size_tokens(p, vocab, added);
     if (rc == 0)
         rc = read_vocab(p, vocab);
+    if (rc == 0 && (bpe || spm))
+        rc = read_pairs(p);
     if (rc == 0 && bpe)
         rc = read_bpe(p, model);
     if (rc == 0 && spm)

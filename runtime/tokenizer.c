@@ -25,6 +25,10 @@ uint64_t sc_tokenizer_pair_hash(uint32_t left, uint32_t right) {
     return x ^ x >> 32;
 }
 
+uint64_t sc_tokenizer_pair_bit(int32_t left, int32_t right, uint64_t bits) {
+    return sc_tokenizer_pair_hash((uint32_t)left, (uint32_t)right) & (bits - 1);
+}
+
 uint64_t sc_tokenizer_checksum(const void *data, size_t bytes) {
     const unsigned char *p = data;
     uint64_t sum = UINT64_C(0xCBF29CE484222325);
@@ -87,9 +91,9 @@ static bool model_fits(const sc_tokenizer *t) {
     const sc_tokenizer_header *h = t->header;
     switch ((sc_model_kind)h->model) {
     case SC_MODEL_BPE:
-        return power_of_two(h->merge.count) && merges_fit(t);
+        return power_of_two(h->pair.count) && power_of_two(h->merge.count) && merges_fit(t);
     case SC_MODEL_SPM:
-        return h->rank.count == h->token.count;
+        return power_of_two(h->pair.count) && h->rank.count == h->token.count;
     case SC_MODEL_UNIGRAM:
         return h->score.count == h->token.count;
     default:
@@ -154,6 +158,7 @@ static bool sections_fit(const sc_tokenizer *t) {
                 section_fits(t, &h->merge, sizeof *t->merge) &&
                 section_fits(t, &h->rank, sizeof *t->rank) &&
                 section_fits(t, &h->score, sizeof *t->score) &&
+                section_fits(t, &h->pair, sizeof *t->pair) &&
                 section_fits(t, &h->step, sizeof *t->step) && section_fits(t, &h->text, 1);
     for (int i = 0; i < SC_TRIES; i++)
         good = good && section_fits(t, &h->trie[i], sizeof(sc_trie_record));
@@ -176,6 +181,7 @@ static int check_file(sc_tokenizer *t, const char *path, sc_error *err) {
     t->merge = (const sc_merge_record *)(t->base + h->merge.at);
     t->rank = (const uint32_t *)(t->base + h->rank.at);
     t->score = (const double *)(t->base + h->score.at);
+    t->pair = (const uint64_t *)(t->base + h->pair.at);
     t->step = (const sc_step_record *)(t->base + h->step.at);
     t->text = (const char *)(t->base + h->text.at);
     if (!tokens_fit(t) || !text_fits(t, h->strip_at, h->strip_bytes) ||

@@ -11,10 +11,10 @@ int sc_encoder_no_memory(const sc_encoder *e) {
 }
 
 int sc_encoder_fail(const sc_encoder *e, int rc) {
-    return rc == SC_EFULL ? sc_fail(e->err, SC_EINPUT,
-                                    "text: the tokenizer's steps make more than %d times as much "
-                                    "of it (use the model's published tokenizer.json)",
-                                    SC_TOKENIZER_GROWTH)
+    return rc == SC_EFULL  ? sc_fail(e->err, SC_EINPUT,
+                                     "text: the tokenizer's steps make more than %d times as much "
+                                      "of it (use the model's published tokenizer.json)",
+                                     SC_TOKENIZER_GROWTH)
            : rc == SC_EENV ? sc_encoder_no_memory(e)
                            : rc;
 }

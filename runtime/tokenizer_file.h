@@ -14,6 +14,7 @@
 #define SC_TOKENIZER_NONE UINT32_MAX
 #define SC_TOKENIZER_STEPS_MAX 64
 #define SC_TOKENIZER_SPECIALS_MAX 16
+#define SC_TOKENIZER_PAIR_BITS_MAX ((uint64_t)1 << 20)
 
 typedef enum {
     SC_MODEL_BPE = 0,     /* characters, merged by the ranks of pairs */
@@ -98,6 +99,7 @@ typedef struct {
     sc_section merge;          /* BPE: sc_merge_record, a power of two, some slot empty */
     sc_section rank;           /* SPM: uint32_t per token, 0 is merged first */
     sc_section score;          /* Unigram: double per token */
+    sc_section pair;           /* BPE, SPM: uint64_t, a power of two; see sc_tokenizer_pair_bit */
     sc_section trie[SC_TRIES]; /* sc_trie_record; the first one is the root, 0 records: empty */
     sc_section step;           /* sc_step_record */
     sc_section text;           /* bytes */
@@ -129,6 +131,12 @@ typedef struct {
 
 /* Where to begin looking for a pair; then slot by slot, around the end. */
 uint64_t sc_tokenizer_pair_hash(uint32_t left, uint32_t right);
+
+/*
+ * The bit, of so many, that is set if some token has these two characters side by side. Where it is
+ * not, no merge ever crosses: a text can be merged in parts.
+ */
+uint64_t sc_tokenizer_pair_bit(int32_t left, int32_t right, uint64_t bits);
 
 /* 64-bit FNV-1a. */
 uint64_t sc_tokenizer_checksum(const void *data, size_t bytes);

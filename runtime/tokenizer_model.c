@@ -67,8 +67,7 @@ static bool before(const sc_candidate *a, const sc_candidate *b) {
     return a->rank != b->rank ? a->rank < b->rank : a->pos < b->pos;
 }
 
-static void heap_push(sc_encoder *e, sc_candidate c) {
-    size_t i = e->heap_count++;
+static void sift_up(sc_encoder *e, size_t i, sc_candidate c) {
     while (i > 0 && before(&c, &e->heap[(i - 1) / 2])) {
         e->heap[i] = e->heap[(i - 1) / 2];
         i = (i - 1) / 2;
@@ -76,21 +75,36 @@ static void heap_push(sc_encoder *e, sc_candidate c) {
     e->heap[i] = c;
 }
 
-static sc_candidate heap_pop(sc_encoder *e) {
-    const sc_candidate top = e->heap[0], last = e->heap[--e->heap_count];
-    size_t i = 0;
+static void sift_down(sc_encoder *e, size_t i, sc_candidate c) {
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= e->heap_count)
             break;
         if (child + 1 < e->heap_count && before(&e->heap[child + 1], &e->heap[child]))
             child++;
-        if (!before(&e->heap[child], &last))
+        if (!before(&e->heap[child], &c))
             break;
         e->heap[i] = e->heap[child];
         i = child;
     }
-    e->heap[i] = last;
+    e->heap[i] = c;
+}
+
+/* Makes a heap of a list. */
+static void heap_order(sc_encoder *e) {
+    for (size_t i = e->heap_count / 2; i-- > 0;)
+        sift_down(e, i, e->heap[i]);
+}
+
+static void heap_push(sc_encoder *e, sc_candidate c) {
+    e->heap_count++;
+    sift_up(e, e->heap_count - 1, c);
+}
+
+static sc_candidate heap_pop(sc_encoder *e) {
+    const sc_candidate top = e->heap[0], last = e->heap[--e->heap_count];
+    if (e->heap_count > 0)
+        sift_down(e, 0, last);
     return top;
 }
 
@@ -144,6 +158,13 @@ static bool candidate_at(const sc_encoder *e, const char *text, uint32_t pos, sc
     return true;
 }
 
+/* Whether one of the two has changed so far that looking for the pair is needless. */
+static bool is_stale(const sc_encoder *e, const sc_candidate *c) {
+    const sc_symbol *l = &e->symbols[c->pos];
+    return l->bytes == 0 || l->next == NONE ||
+           (e->t->header->model == SC_MODEL_SPM && l->bytes + e->symbols[l->next].bytes != c->what);
+}
+
 static void offer(sc_encoder *e, const char *text, uint32_t pos) {
     sc_candidate c;
     uint32_t id;
@@ -151,16 +172,18 @@ static void offer(sc_encoder *e, const char *text, uint32_t pos) {
         heap_push(e, c);
 }
 
-static void merge_all(sc_encoder *e, const char *text, uint32_t count) {
+static void merge_run(sc_encoder *e, const char *text, uint32_t begin, uint32_t end) {
     sc_candidate now;
     uint32_t id;
     e->heap_count = 0;
-    for (uint32_t i = 0; i + 1 < count; i++)
-        offer(e, text, i);
+    for (uint32_t i = begin; i + 1 < end; i++)
+        if (candidate_at(e, text, i, &e->heap[e->heap_count], &id))
+            e->heap_count++;
+    heap_order(e);
     while (e->heap_count > 0) {
         const sc_candidate c = heap_pop(e);
-        if (!candidate_at(e, text, c.pos, &now, &id) || now.what != c.what)
-            continue; /* one of the two has changed since */
+        if (is_stale(e, &c) || !candidate_at(e, text, c.pos, &now, &id) || now.what != c.what)
+            continue;
         sc_symbol *left = &e->symbols[c.pos], *right = &e->symbols[left->next];
         left->id = id;
         left->bytes += right->bytes;
@@ -171,6 +194,28 @@ static void merge_all(sc_encoder *e, const char *text, uint32_t count) {
         if (left->prev != NONE)
             offer(e, text, left->prev);
         offer(e, text, c.pos);
+    }
+}
+
+/* Whether a merge may ever join these two, which are as the word began. */
+static bool may_join(const sc_encoder *e, const char *text, uint32_t left) {
+    const sc_symbol *l = &e->symbols[left], *r = l + 1;
+    int32_t a, b;
+    if (l->at == NONE || r->at == NONE)
+        return true;
+    sc_utf8_code(text + l->at, &a);
+    sc_utf8_code(text + r->at, &b);
+    const uint64_t bit = sc_tokenizer_pair_bit(a, b, e->t->header->pair.count * 64);
+    return e->t->pair[bit / 64] >> bit % 64 & 1;
+}
+
+/* Runs that no merge leaves are merged one by one: small heaps are fast. */
+static void merge_all(sc_encoder *e, const char *text, uint32_t count) {
+    for (uint32_t begin = 0, end; begin < count; begin = end) {
+        end = begin + 1;
+        while (end < count && may_join(e, text, end - 1))
+            end++;
+        merge_run(e, text, begin, end);
     }
 }
 
@@ -189,11 +234,11 @@ static uint32_t begin_bpe(sc_encoder *e, const char *text, size_t n) {
         const uint32_t id = find(e, text + at, length);
         if (id == NONE && has_bytes(e, text + at, length)) {
             for (size_t i = 0; i < length; i++)
-                add_symbol(e, &count, at + i, 1, h->byte_id[(unsigned char)text[at + i]]);
+                add_symbol(e, &count, NONE, 1, h->byte_id[(unsigned char)text[at + i]]);
             continue;
         }
         if (unks > 0 && (id != NONE || !(h->flags & SC_TOKENIZER_FUSE_UNK))) {
-            add_symbol(e, &count, at, 1, h->unk);
+            add_symbol(e, &count, NONE, 1, h->unk);
             unks = 0;
         }
         if (id != NONE)
@@ -202,7 +247,7 @@ static uint32_t begin_bpe(sc_encoder *e, const char *text, size_t n) {
             unks++;
     }
     if (unks > 0)
-        add_symbol(e, &count, n, 1, h->unk);
+        add_symbol(e, &count, NONE, 1, h->unk);
     if (count > 0)
         e->symbols[count - 1].next = NONE;
     return count;

@@ -53,6 +53,7 @@ struct sc_tokenizer {
     const sc_merge_record *merge;
     const uint32_t *rank;
     const double *score;
+    const uint64_t *pair;
     const sc_step_record *step;
     const char *text;
     sc_trie trie[SC_TRIES];
@@ -81,7 +82,8 @@ typedef struct { /* of one step; each step is at work on one piece at a time */
 } sc_scratch;
 
 typedef struct {
-    uint32_t at, bytes; /* in the word; bytes 0: merged into the one before */
+    uint32_t at;    /* in the word; SC_TOKENIZER_NONE: no character, but unk or a byte of one */
+    uint32_t bytes; /* 0: merged into the one before */
     uint32_t id;
     uint32_t prev, next;
 } sc_symbol;

@@ -354,14 +354,7 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     const {{name}}_layer_weights *w = &s->weights->layer[layer];
     {{name}}_model *m = s->model;
 {{#ops}}
-{{#rows}}
-    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
-{{#calls}}
-        {{call}};
-{{/calls}}
-    }
-    sc_threads_barrier(m->threads);
-{{/rows}}
+{{> ops/row_loop.c}}
 {{#linear}}
     {{fn}}(s, thread, w);
     sc_threads_barrier(m->threads);
@@ -396,45 +389,14 @@ static void layer{{id}}(const step *s, int thread, int layer) {
 }
 
 {{/kinds}}
-{{#first_ops}}
-{{#rows}}
-/* Before the layers. */
-static void first(const step *s, int thread) {
-    const {{name}}_weights *w = s->weights;
-    {{name}}_model *m = s->model;
-    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
-{{#calls}}
-        {{call}};
-{{/calls}}
-    }
-    sc_threads_barrier(m->threads);
-}
-
-{{/rows}}
-{{/first_ops}}
-{{#last_ops}}
-{{#rows}}
-/* Behind them: what lm_head reads. */
-static void last(const step *s, int thread) {
-    const {{name}}_weights *w = s->weights;
-    {{name}}_model *m = s->model;
-    for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
-{{#calls}}
-        {{call}};
-{{/calls}}
-    }
-    sc_threads_barrier(m->threads);
-}
-
-{{/rows}}
-{{/last_ops}}
 static void work(void *arg, int thread, int threads) {
     step *s = arg;
+    {{name}}_model *m = s->model;
     (void)threads;
     embed(s, thread);
-    sc_threads_barrier(s->model->threads);
+    sc_threads_barrier(m->threads);
 {{#first_ops}}
-    first(s, thread);
+{{> ops/row_loop.c}}
 {{/first_ops}}
 {{#layer_calls}}
     layer{{kind}}(s, thread, {{layer}});
@@ -442,7 +404,7 @@ static void work(void *arg, int thread, int threads) {
     if (!s->logits)
         return;
 {{#last_ops}}
-    last(s, thread);
+{{> ops/row_loop.c}}
 {{/last_ops}}
     head(s, thread);
 }

@@ -1,6 +1,8 @@
 /* check_tokenizer.c - codegen/tokenizer_pack.h into runtime/tokenizer.h, against the published ids.
  */
+#include "../codegen/gguf.h"
 #include "../codegen/json.h"
+#include "../codegen/pool.h"
 #include "../codegen/tokenizer_pack.h"
 #include "../runtime/tokenizer.h"
 #include "../runtime/tokenizer_file.h"
@@ -356,6 +358,41 @@ START_TEST(refuses_by_key) {
 }
 END_TEST
 
+/*
+ * tests/fuzz/corpus/gguf/vocabulary: <unk> <s> </s> <0x0A> ▁ t h e ▁t he ▁the and the user's "x ",
+ * scores falling with the id, so that ▁t (8) is merged before he (9) where both may be.
+ */
+START_TEST(a_gguf_of_scores_is_read) {
+    sc_error err = { 0 };
+    sc_gguf *gguf = NULL;
+    sc_pool *pool = sc_pool_create();
+    ck_assert_msg(sc_gguf_open_vocabulary(&gguf, pool, "tests/fuzz/corpus/gguf/vocabulary", &err) ==
+                      0,
+                  "%s", err.message);
+    sc_tokenizer *t = open_json(gguf->tokenizer);
+    static const struct {
+        const char *text, *ids, *decoded;
+    } table[] = {
+        { "the", "[1,10,2]", "the" },                   /* ▁t, he, then both */
+        { "the x e", "[1,10,4,11,4,7,2]", "the x  e" }, /* a space before each part */
+        { "hthe\n", "[1,4,6,5,9,3,2]", "hthe\n" },      /* no token th; a byte */
+        { "t\xC3\xA9", "[1,8,0,2]", "t<unk>" },         /* no bytes for it */
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        cJSON *ids = cJSON_Parse(table[i].ids);
+        char *text;
+        check_ids(t, table[i].text, strlen(table[i].text), ids);
+        text = decode(t, ids, false);
+        ck_assert_str_eq(text, table[i].decoded);
+        free(text);
+        cJSON_Delete(ids);
+    }
+    sc_tokenizer_close(t);
+    sc_gguf_close(gguf);
+    sc_pool_destroy(pool);
+}
+END_TEST
+
 /* Whole files that somebody made to hurt; each ends in its message, and at once. */
 static const struct {
     const char *json, *message;
@@ -579,6 +616,7 @@ Suite *tokenizer_suite(void) {
     tcase_add_test(all, replaces_broken_bytes);
     tcase_add_test(all, follows_the_options);
     tcase_add_test(all, refuses_by_key);
+    tcase_add_test(all, a_gguf_of_scores_is_read);
     tcase_add_loop_test(all, refuses_what_is_hostile, 0, (int)(sizeof hostile / sizeof *hostile));
     tcase_add_loop_test(all, a_wild_step_ends_in_an_error, 0, (int)(sizeof wild / sizeof *wild));
     tcase_add_test(all, long_words_of_every_model_take_a_moment);

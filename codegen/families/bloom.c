@@ -11,35 +11,6 @@ static const sc_alias aliases[] = {
     { NULL, NULL },
 };
 
-/* Rows of q (i 0), k or v of a tensor that holds them head by head. */
-static sc_part slice(sc_builder *b, const char *name, int i) {
-    const int64_t hidden = b->graph->hidden, dim = b->config->head_dim;
-    sc_part part = sc_build_rows(b, name, 3 * hidden, hidden);
-    part.rows = hidden;
-    part.first = i * dim;
-    part.run = dim;
-    part.stride = 3 * dim;
-    return part;
-}
-
-static sc_part bias_slice(sc_builder *b, const char *name, int i) {
-    sc_part part = slice(b, name, i);
-    part.rank = 1;
-    return part;
-}
-
-static sc_span qkv_of(sc_builder *b, sc_span x, const char *weight, const char *bias_name) {
-    sc_part part[3], bias[3];
-    for (int k = 0; k < 3; k++) {
-        part[k] = slice(b, weight, k);
-        bias[k] = bias_slice(b, bias_name, k);
-    }
-    return sc_build_linear(
-        b, x, b->graph->hidden, sc_build_value(b, "qkv", 3 * b->graph->hidden),
-        &(sc_linear_spec){
-            .field = "qkv_proj", .part = part, .bias_part = bias, .parts = 3, .bias = true });
-}
-
 /* Slopes of ALiBi (Press 2021): powers of one base for a power of two of heads, those of twice as
  * many in between for the rest. */
 static const float *slopes(sc_builder *b) {
@@ -60,7 +31,7 @@ static void build(sc_builder *b) {
     const int64_t hidden = b->graph->hidden, ffn = 4 * hidden;
     const float *slope = slopes(b);
     b->norm.layer_norm = b->norm.bias = true;
-    if (sc_config_key(b->config, "apply_residual_connection_post_layernorm")->number > 0)
+    if (sc_build_flag(b, "apply_residual_connection_post_layernorm"))
         b->rc = sc_fail(b->err, SC_EINPUT,
                         "%s: apply_residual_connection_post_layernorm: true is not supported "
                         "(export --only cache)",
@@ -69,9 +40,8 @@ static void build(sc_builder *b) {
     sc_build_norm(b, b->x, "transformer.word_embeddings_layernorm", hidden, b->x);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "transformer.h.", i);
-        const sc_span qkv =
-            qkv_of(b, sc_build_normed(b, "input_layernorm"),
-                   "self_attention.query_key_value.weight", "self_attention.query_key_value.bias");
+        const sc_span qkv = sc_build_qkv_by_head(b, sc_build_normed(b, "input_layernorm"),
+                                                 "self_attention.query_key_value", true);
         sc_attention *a = sc_build_attention(b, qkv, -1);
         a->alibi = slope;
         sc_build_onto(b, a->out, hidden, "self_attention.dense", true, 1);
@@ -93,6 +63,7 @@ const sc_family sc_family_bloom = {
     .hidden_size = 64,
     .num_hidden_layers = 2,
     .num_attention_heads = 8,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 250880,
     .bos_token_id = 1,

@@ -5,7 +5,7 @@
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t ffn = c->intermediate_size;
-    const bool bias = sc_config_key(c, "use_bias")->number > 0;
+    const bool bias = sc_build_flag(b, "use_bias");
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);

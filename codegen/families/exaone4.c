@@ -29,7 +29,7 @@ static void build(sc_builder *b) {
         /* Where some layers slide, the full ones have no rope. */
         const bool roped = !c->sliding_window || c->layer[i].type == SC_SLIDING_ATTENTION;
         const int rope = roped ? sc_build_rope(b, c->layer[i].head_dim) : -1;
-        const sc_span attended = sc_build_self_attention(b, b->x, false, true, rope);
+        const sc_span attended = sc_build_self_attention(b, b->x, false, true, rope)->out;
         sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj",
                              "post_attention_layernorm");
         const sc_span gated = sc_build_gated(b, b->x, ffn, "mlp.gate_proj", "mlp.up_proj", false);

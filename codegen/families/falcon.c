@@ -22,10 +22,6 @@ static const sc_alias aliases[] = {
     { NULL, NULL },
 };
 
-static bool flag(const sc_builder *b, const char *key) {
-    return sc_config_key(b->config, key)->number > 0;
-}
-
 /* Rows of query_key_value, which has groups of some query heads, a key and a value head, or of its
  * bias; from row first of the first group on, run of each, or of one group. */
 static sc_part slice(sc_builder *b, bool bias, int64_t group, int64_t first, int64_t run,
@@ -61,9 +57,9 @@ static int slices(sc_builder *b, bool bias, int64_t group, sc_part *part) {
 static int64_t group_of(const sc_builder *b) {
     const int64_t heads = b->config->num_attention_heads;
     const double kv = sc_config_key(b->config, "num_kv_heads")->number;
-    if (flag(b, "new_decoder_architecture"))
+    if (sc_build_flag(b, "new_decoder_architecture"))
         return kv > 0 && heads % (int64_t)kv == 0 ? heads / (int64_t)kv : 1;
-    return flag(b, "multi_query") ? heads : 1;
+    return sc_build_flag(b, "multi_query") ? heads : 1;
 }
 
 static sc_span qkv_of(sc_builder *b, sc_span x) {
@@ -82,20 +78,20 @@ static sc_span qkv_of(sc_builder *b, sc_span x) {
                                               .part = part,
                                               .bias_part = part + parts,
                                               .parts = parts,
-                                              .bias = flag(b, "bias") });
+                                              .bias = sc_build_flag(b, "bias") });
 }
 
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t hidden = b->graph->hidden;
-    const double inner = sc_config_key(c, "ffn_hidden_size")->number;
-    const int64_t ffn = inner > 0 ? (int64_t)inner : 4 * hidden;
-    const bool bias = flag(b, "bias"), grouped = flag(b, "new_decoder_architecture");
+    const int64_t ffn = sc_build_width(b, "ffn_hidden_size");
+    const bool bias = sc_build_flag(b, "bias"),
+               grouped = sc_build_flag(b, "new_decoder_architecture");
     const double norms = sc_config_key(c, "num_ln_in_parallel_attn")->number;
     const bool two = grouped && (norms < 0 || norms > 1);
-    const bool parallel = grouped || flag(b, "parallel_attn");
+    const bool parallel = grouped || sc_build_flag(b, "parallel_attn");
     b->norm.layer_norm = b->norm.bias = true;
-    if (flag(b, "alibi"))
+    if (sc_build_flag(b, "alibi"))
         b->rc = sc_fail(b->err, SC_EINPUT, "%s: alibi: true is not supported (export --only cache)",
                         c->path);
     sc_build_embedding(b, "transformer.word_embeddings.weight", 1);

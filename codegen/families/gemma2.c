@@ -5,16 +5,7 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-static float scale_of(const sc_builder *b) {
-    return 1 / sqrtf((float)sc_config_key(b->config, "query_pre_attn_scalar")->number);
-}
-
-static float cap_of(const sc_builder *b, const char *key) {
-    const double cap = sc_config_key(b->config, key)->number;
-    return cap > 0 ? (float)cap : 0;
-}
-
-static void build(sc_builder *b) {
+void sc_build_gemma2(sc_builder *b, bool qk_norm) {
     const sc_config *c = b->config;
     const int64_t ffn = c->intermediate_size;
     b->norm.plus = 1;
@@ -22,19 +13,21 @@ static void build(sc_builder *b) {
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
-        const sc_span normed = sc_build_normed(b, "input_layernorm");
-        sc_attention *a = sc_build_attention(b, sc_build_qkv(b, normed, false), rope);
-        a->scale = scale_of(b);
-        a->softcap = cap_of(b, "attn_logit_softcapping");
+        sc_attention *a = sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"),
+                                                  c->attention_bias, qk_norm, rope);
+        a->scale = 1 / sqrtf((float)sc_build_number(b, "query_pre_attn_scalar"));
+        a->softcap = sc_build_cap(b, "attn_logit_softcapping");
         sc_build_normed_onto(b, a->out, sc_build_attended(b), "self_attn.o_proj",
                              "post_attention_layernorm");
         const sc_span gated = sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"),
                                              ffn, "mlp.gate_proj", "mlp.up_proj", false);
         sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
     }
-    b->graph->logits_softcap = cap_of(b, "final_logit_softcapping");
+    b->graph->logits_softcap = sc_build_cap(b, "final_logit_softcapping");
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }
+
+static void build(sc_builder *b) { sc_build_gemma2(b, false); }
 
 static const sc_key keys[] = {
     { "query_pre_attn_scalar", SC_KEY_REAL, 256, false },

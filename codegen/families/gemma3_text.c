@@ -1,6 +1,4 @@
-/* gemma3_text.c - every sixth layer is full, the others slide. */
-#include <math.h>
-
+/* gemma3_text.c - gemma2 with norms of q and k; every sixth layer is full, the others slide. */
 #include "../families.h"
 #include "../graph_build.h"
 
@@ -15,31 +13,7 @@ static void types(sc_reader *r) {
     sc_read_record_count(r, "sliding_window", c->sliding_window, "rule: sliding_window / 2 + 1");
 }
 
-static void build(sc_builder *b) {
-    const sc_config *c = b->config;
-    const int64_t ffn = c->intermediate_size;
-    const double scalar = sc_config_key(c, "query_pre_attn_scalar")->number;
-    const double softcap = sc_config_key(c, "attn_logit_softcapping")->number;
-    const double logits = sc_config_key(c, "final_logit_softcapping")->number;
-    b->norm.plus = 1;
-    sc_build_embedding(b, "model.embed_tokens.weight", sqrtf((float)b->graph->hidden));
-    for (int i = 0; i < b->graph->layers && !b->rc; i++) {
-        sc_build_layer(b, "model.layers.", i);
-        const int rope = sc_build_rope(b, c->layer[i].head_dim);
-        const sc_span attended = sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"),
-                                                         c->attention_bias, true, rope);
-        sc_attention *a = &b->ops->op[b->ops->ops - 1].attention;
-        a->scale = 1 / sqrtf((float)scalar);
-        a->softcap = softcap > 0 ? (float)softcap : 0;
-        sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj",
-                             "post_attention_layernorm");
-        const sc_span gated = sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"),
-                                             ffn, "mlp.gate_proj", "mlp.up_proj", false);
-        sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
-    }
-    b->graph->logits_softcap = logits > 0 ? (float)logits : 0;
-    sc_build_finish(b, "model.norm", "lm_head.weight", false);
-}
+static void build(sc_builder *b) { sc_build_gemma2(b, true); }
 
 static const sc_key keys[] = {
     { "query_pre_attn_scalar", SC_KEY_REAL, 256, false },

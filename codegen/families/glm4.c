@@ -3,25 +3,6 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-/* Rows first … of a tensor that holds several linears one behind the other. */
-static sc_part slice(sc_builder *b, const char *name, int64_t first, int64_t rows, int64_t all) {
-    sc_part part = sc_build_rows(b, name, all, b->graph->hidden);
-    part.first = first;
-    part.rows = rows;
-    return part;
-}
-
-static sc_span gated(sc_builder *b, sc_span x, int64_t ffn) {
-    const char *name = "mlp.gate_up_proj.weight";
-    const sc_part parts[] = { slice(b, name, 0, ffn, 2 * ffn), slice(b, name, ffn, ffn, 2 * ffn) };
-    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "ffn", ffn),
-                           &(sc_linear_spec){ .field = "gate_up_proj",
-                                              .part = parts,
-                                              .parts = 2,
-                                              .gated = true,
-                                              .act = sc_build_act(b, b->config->hidden_act) });
-}
-
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t ffn = c->intermediate_size;
@@ -30,13 +11,14 @@ static void build(sc_builder *b) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
         const sc_span qkv = sc_build_qkv(b, sc_build_normed(b, "input_layernorm"),
-                                         sc_config_key(c, "attention_bias")->number > 0);
+                                         sc_build_flag(b, "attention_bias"));
         sc_build_rope_pairs(b, qkv, rope);
         const sc_span attended = sc_build_attention(b, qkv, -1)->out;
         sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj",
                              "post_self_attn_layernorm");
         const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
-        sc_build_normed_onto(b, gated(b, normed, ffn), ffn, "mlp.down_proj", "post_mlp_layernorm");
+        sc_build_normed_onto(b, sc_build_gated_in_one(b, normed, ffn, "mlp.gate_up_proj"), ffn,
+                             "mlp.down_proj", "post_mlp_layernorm");
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }

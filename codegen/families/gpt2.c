@@ -1,6 +1,4 @@
 /* gpt2.c - every layer is full. Files hold the sizes under GPT-2's names. */
-#include <string.h>
-
 #include "../families.h"
 #include "../graph_build.h"
 
@@ -28,24 +26,21 @@ static sc_part bias_slice(sc_builder *b, const char *name, int i) {
     return part;
 }
 
-static void onto(sc_builder *b, sc_span x, int64_t in, const char *module) {
-    sc_build_linear(
-        b, x, in, b->x,
-        &(sc_linear_spec){
-            .field = in == b->graph->hidden && !strncmp(module, "attn", 4) ? "o_proj" : "down_proj",
-            .module = { module },
-            .out = { b->graph->hidden },
-            .bias = true,
-            .transposed = true,
-            .add = true });
+static void onto(sc_builder *b, sc_span x, int64_t in, const char *module, const char *field) {
+    sc_build_linear(b, x, in, b->x,
+                    &(sc_linear_spec){ .field = field,
+                                       .module = { module },
+                                       .out = { b->graph->hidden },
+                                       .bias = true,
+                                       .transposed = true,
+                                       .add = true });
 }
 
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t hidden = b->graph->hidden;
-    const double inner = sc_config_key(c, "n_inner")->number;
-    const int64_t ffn = inner > 0 ? (int64_t)inner : 4 * hidden;
-    const bool by_layer = sc_config_key(c, "scale_attn_by_inverse_layer_idx")->number > 0;
+    const int64_t ffn = sc_build_width(b, "n_inner");
+    const bool by_layer = sc_build_flag(b, "scale_attn_by_inverse_layer_idx");
     b->norm.layer_norm = b->norm.bias = true;
     sc_build_embedding(b, "transformer.wte.weight", 1);
     sc_build_positions(b, "transformer.wpe.weight", c->max_position_embeddings, 0);
@@ -66,15 +61,15 @@ static void build(sc_builder *b) {
             a->scale = 1;
         if (by_layer)
             a->scale /= (float)(i + 1);
-        onto(b, a->out, hidden, "attn.c_proj");
+        onto(b, a->out, hidden, "attn.c_proj", "o_proj");
         const sc_span up =
             sc_build_linear(b, sc_build_normed(b, "ln_2"), hidden, sc_build_value(b, "ffn", ffn),
                             &(sc_linear_spec){ .module = { "mlp.c_fc" },
                                                .out = { ffn },
                                                .bias = true,
                                                .transposed = true,
-                                               .act = sc_build_act(b, c->hidden_act) });
-        onto(b, up, ffn, "mlp.c_proj");
+                                               .act = c->hidden_act });
+        onto(b, up, ffn, "mlp.c_proj", "down_proj");
     }
     sc_build_finish(b, "transformer.ln_f", "lm_head.weight", false);
 }
@@ -93,6 +88,7 @@ const sc_family sc_family_gpt2 = {
     .num_hidden_layers = 12,
     .num_attention_heads = 12,
     .max_position_embeddings = 1024,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 50257,
     .bos_token_id = 50256,

@@ -54,8 +54,7 @@ static void widths(sc_reader *r) {
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t hidden = b->graph->hidden;
-    const double inner = sc_config_key(c, "intermediate_size")->number;
-    const int64_t ffn = inner > 0 ? (int64_t)inner : 4 * hidden;
+    const int64_t ffn = sc_build_width(b, "intermediate_size");
     b->norm.layer_norm = b->norm.bias = true;
     sc_build_embedding(b, "transformer.wte.weight", 1);
     sc_build_positions(b, "transformer.wpe.weight", c->max_position_embeddings, 0);
@@ -96,6 +95,7 @@ const sc_family sc_family_gpt_neo = {
     .num_attention_heads = 16,
     .max_position_embeddings = 2048,
     .widths = widths,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 50257,
     .bos_token_id = 50256,

@@ -2,43 +2,11 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-/* Rows of q (i 0), k or v of a tensor that holds them head by head. */
-static sc_part slice(sc_builder *b, const char *name, int i) {
-    const int64_t hidden = b->graph->hidden, dim = b->config->head_dim;
-    sc_part part = sc_build_rows(b, name, 3 * hidden, hidden);
-    part.rows = hidden;
-    part.first = i * dim;
-    part.run = dim;
-    part.stride = 3 * dim;
-    return part;
-}
-
-static sc_part bias_slice(sc_builder *b, const char *name, int i) {
-    sc_part part = slice(b, name, i);
-    part.rank = 1;
-    return part;
-}
-
-static sc_span qkv_of(sc_builder *b, sc_span x, const char *weight, const char *bias_name) {
-    sc_part part[3], bias[3];
-    for (int k = 0; k < 3; k++) {
-        part[k] = slice(b, weight, k);
-        bias[k] = bias_slice(b, bias_name, k);
-    }
-    return sc_build_linear(
-        b, x, b->graph->hidden, sc_build_value(b, "qkv", 3 * b->graph->hidden),
-        &(sc_linear_spec){ .field = "qkv_proj",
-                           .part = part,
-                           .bias_part = bias,
-                           .parts = 3,
-                           .bias = sc_config_key(b->config, "attention_bias")->number > 0 });
-}
-
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t hidden = b->graph->hidden, ffn = c->intermediate_size;
-    const bool parallel = sc_config_key(c, "use_parallel_residual")->number > 0;
-    const bool bias = sc_config_key(c, "attention_bias")->number > 0;
+    const bool parallel = sc_build_flag(b, "use_parallel_residual");
+    const bool bias = sc_build_flag(b, "attention_bias");
     b->norm.layer_norm = b->norm.bias = true;
     sc_build_embedding(b, "gpt_neox.embed_in.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
@@ -48,8 +16,7 @@ static void build(sc_builder *b) {
         const sc_span second = sc_build_value(b, "normed_for_mlp", hidden);
         if (parallel) /* both norms are of what the layer got */
             sc_build_norm(b, b->x, "post_attention_layernorm", hidden, second);
-        const sc_span qkv =
-            qkv_of(b, normed, "attention.query_key_value.weight", "attention.query_key_value.bias");
+        const sc_span qkv = sc_build_qkv_by_head(b, normed, "attention.query_key_value", bias);
         const sc_span attended = sc_build_attention(b, qkv, rope)->out;
         sc_build_onto(b, attended, hidden, "attention.dense", bias, 1);
         if (!parallel)
@@ -79,6 +46,7 @@ const sc_family sc_family_gpt_neox = {
     .num_hidden_layers = 44,
     .num_attention_heads = 64,
     .max_position_embeddings = 2048,
+    .head_dim_computed = true,
     .build = build,
     .vocab_size = 50432,
     .intermediate_size = 24576,

@@ -2,19 +2,17 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-static float number(const sc_builder *b, const char *key) {
-    return (float)sc_config_key(b->config, key)->number;
-}
-
 static void build(sc_builder *b) {
     const bool bias = b->config->attention_bias;
-    const sc_decoder_shape shape = { .qkv_bias = bias,
-                                     .o_bias = bias,
-                                     .mlp_bias = b->config->mlp_bias,
-                                     .embed_scale = number(b, "embedding_multiplier"),
-                                     .attention_scale = number(b, "attention_multiplier"),
-                                     .residual_scale = number(b, "residual_multiplier") };
-    b->graph->logits_scale = 1 / number(b, "logits_scaling");
+    const sc_decoder_shape shape = {
+        .qkv_bias = bias,
+        .o_bias = bias,
+        .mlp_bias = b->config->mlp_bias,
+        .embed_scale = (float)sc_build_number(b, "embedding_multiplier"),
+        .attention_scale = (float)sc_build_number(b, "attention_multiplier"),
+        .residual_scale = (float)sc_build_number(b, "residual_multiplier")
+    };
+    b->graph->logits_scale = 1 / (float)sc_build_number(b, "logits_scaling");
     sc_build_decoder(b, &shape);
 }
 

@@ -3,9 +3,7 @@
 
 static void types(sc_reader *r) {
     const bool chunks = !cJSON_IsNull(sc_read_item(r, "attention_chunk_size"));
-    if (!r->config->listed)
-        sc_types_by_rope(r, chunks ? SC_CHUNKED_ATTENTION : SC_FULL_ATTENTION, SC_FULL_ATTENTION,
-                         true);
+    sc_types_by_rope(r, chunks ? SC_CHUNKED_ATTENTION : SC_FULL_ATTENTION, SC_FULL_ATTENTION, true);
 }
 
 const sc_family sc_family_llama4_text = {

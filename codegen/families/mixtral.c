@@ -20,7 +20,8 @@ static void build(sc_builder *b) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
         const sc_span attended =
-            sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"), false, false, rope);
+            sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"), false, false, rope)
+                ->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", false, 1);
         sc_build_experts(b, sc_build_normed(b, "post_attention_layernorm"), &experts);
     }

@@ -12,7 +12,7 @@ static sc_span attention(sc_builder *b, int rope) {
     return sc_build_attention(b, qkv, rope)->out;
 }
 
-static void build(sc_builder *b) {
+void sc_build_olmo2(sc_builder *b) {
     const int64_t ffn = b->config->intermediate_size;
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
@@ -34,7 +34,7 @@ const sc_family sc_family_olmo2 = {
     .num_key_value_heads = SC_NULL,
     .kv_heads_null = true,
     .max_position_embeddings = 2048,
-    .build = build,
+    .build = sc_build_olmo2,
     .vocab_size = 50304,
     .intermediate_size = 11008,
     .bos_token_id = SC_NULL,

@@ -2,22 +2,19 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-static bool flag(const sc_builder *b, const char *key) {
-    return sc_config_key(b->config, key)->number > 0;
-}
-
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t hidden = b->graph->hidden, ffn = c->intermediate_size;
     const double width = sc_config_key(c, "word_embed_proj_dim")->number;
-    const bool bias = flag(b, "enable_bias"), before = flag(b, "do_layer_norm_before");
+    const bool bias = sc_build_flag(b, "enable_bias"),
+               before = sc_build_flag(b, "do_layer_norm_before");
     b->norm.layer_norm = b->norm.bias = true;
     if (width > 0 && (int64_t)width != hidden)
         b->rc = sc_fail(b->err, SC_EINPUT,
                         "%s: word_embed_proj_dim: %g beside hidden_size %lld is not supported "
                         "(export --only cache)",
                         c->path, width, (long long)hidden);
-    if (!flag(b, "layer_norm_elementwise_affine"))
+    if (!sc_build_flag(b, "layer_norm_elementwise_affine"))
         b->rc = sc_fail(b->err, SC_EINPUT,
                         "%s: layer_norm_elementwise_affine: false is not supported (export --only "
                         "cache)",
@@ -28,7 +25,7 @@ static void build(sc_builder *b) {
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.decoder.layers.", i);
         sc_span x = before ? sc_build_normed(b, "self_attn_layer_norm") : b->x;
-        const sc_span attended = sc_build_self_attention(b, x, bias, false, -1);
+        const sc_span attended = sc_build_self_attention(b, x, bias, false, -1)->out;
         sc_build_onto(b, attended, hidden, "self_attn.out_proj", bias, 1);
         if (!before)
             sc_build_norm(b, b->x, "self_attn_layer_norm", hidden, b->x);
@@ -37,7 +34,7 @@ static void build(sc_builder *b) {
         if (!before)
             sc_build_norm(b, b->x, "final_layer_norm", hidden, b->x);
     }
-    if (before && !flag(b, "_remove_final_layer_norm")) {
+    if (before && !sc_build_flag(b, "_remove_final_layer_norm")) {
         sc_build_finish(b, "model.decoder.final_layer_norm", "lm_head.weight", false);
         return;
     }
@@ -65,6 +62,7 @@ const sc_family sc_family_opt = {
     .num_hidden_layers = 12,
     .num_attention_heads = 12,
     .max_position_embeddings = 2048,
+    .head_dim_computed = true,
     .build = build,
     .alias = aliases,
     .vocab_size = 50272,

@@ -7,7 +7,7 @@ static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t ffn = c->intermediate_size;
     b->norm.layer_norm = b->norm.bias = true;
-    const bool qk_norm = sc_config_key(c, "qk_layernorm")->number > 0;
+    const bool qk_norm = sc_build_flag(b, "qk_layernorm");
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
@@ -16,11 +16,9 @@ static void build(sc_builder *b) {
         const sc_span qkv = sc_build_qkv(b, normed, true);
         const int64_t q = sc_build_attended(b), dim = c->layer[i].head_dim;
         if (qk_norm) {
-            sc_build_norm(b, qkv, "self_attn.q_layernorm", dim, qkv);
-            b->ops->op[b->ops->ops - 1].row.n[0] = c->num_attention_heads;
-            sc_build_norm(b, sc_build_at(qkv, q), "self_attn.k_layernorm", dim,
-                          sc_build_at(qkv, q));
-            b->ops->op[b->ops->ops - 1].row.n[0] = c->layer[i].kv_heads;
+            sc_build_norm(b, qkv, "self_attn.q_layernorm", dim, qkv)->n[0] = c->num_attention_heads;
+            const sc_span k = sc_build_at(qkv, q);
+            sc_build_norm(b, k, "self_attn.k_layernorm", dim, k)->n[0] = c->layer[i].kv_heads;
         }
         const sc_span attended = sc_build_attention(b, qkv, rope)->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.dense", true, 1);

@@ -2,25 +2,6 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-/* Rows first … of a tensor that holds several linears one behind the other. */
-static sc_part slice(sc_builder *b, const char *name, int64_t first, int64_t rows, int64_t all) {
-    sc_part part = sc_build_rows(b, name, all, b->graph->hidden);
-    part.first = first;
-    part.rows = rows;
-    return part;
-}
-
-static sc_span gated(sc_builder *b, sc_span x, int64_t ffn) {
-    const char *name = "mlp.gate_up_proj.weight";
-    const sc_part parts[] = { slice(b, name, 0, ffn, 2 * ffn), slice(b, name, ffn, ffn, 2 * ffn) };
-    return sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "ffn", ffn),
-                           &(sc_linear_spec){ .field = "gate_up_proj",
-                                              .part = parts,
-                                              .parts = 2,
-                                              .gated = true,
-                                              .act = sc_build_act(b, b->config->hidden_act) });
-}
-
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t hidden = b->graph->hidden, ffn = c->intermediate_size;
@@ -29,14 +10,14 @@ static void build(sc_builder *b) {
         sc_build_layer(b, "model.layers.", i);
         const int64_t q = sc_build_attended(b), kv = c->layer[i].kv_heads * c->layer[i].head_dim;
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
-        const sc_part part = slice(b, "self_attn.qkv_proj.weight", 0, q + 2 * kv, q + 2 * kv);
         const sc_span qkv = sc_build_linear(
             b, sc_build_normed(b, "input_layernorm"), hidden, sc_build_value(b, "qkv", q + 2 * kv),
-            &(sc_linear_spec){ .field = "qkv_proj", .part = &part, .parts = 1 });
+            &(sc_linear_spec){ .module = { "self_attn.qkv_proj" }, .out = { q + 2 * kv } });
         const sc_span attended = sc_build_attention(b, qkv, rope)->out;
         sc_build_onto(b, attended, q, "self_attn.o_proj", false, 1);
         const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
-        sc_build_onto(b, gated(b, normed, ffn), ffn, "mlp.down_proj", false, 1);
+        sc_build_onto(b, sc_build_gated_in_one(b, normed, ffn, "mlp.gate_up_proj"), ffn,
+                      "mlp.down_proj", false, 1);
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }

@@ -19,7 +19,7 @@ static void build(sc_builder *b) {
         .experts = (int64_t)sc_config_key(c, "num_experts")->number,
         .top_k = (int64_t)sc_config_key(c, "num_experts_per_tok")->number,
         .ffn = (int64_t)sc_config_key(c, "moe_intermediate_size")->number,
-        .normalise = sc_config_key(c, "norm_topk_prob")->number > 0,
+        .normalise = sc_build_flag(b, "norm_topk_prob"),
         .router = "mlp.gate",
         .prefix = "mlp.experts",
         .gate = "gate_proj",
@@ -31,7 +31,8 @@ static void build(sc_builder *b) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
         const sc_span attended = sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"),
-                                                         c->attention_bias, true, rope);
+                                                         c->attention_bias, true, rope)
+                                     ->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", c->attention_bias, 1);
         const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
         if (is_sparse(c, i)) {

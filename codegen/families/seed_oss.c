@@ -4,8 +4,8 @@
 
 static void build(sc_builder *b) {
     const sc_decoder_shape shape = {
-        .qkv_bias = sc_config_key(b->config, "attention_bias")->number > 0,
-        .o_bias = sc_config_key(b->config, "attention_out_bias")->number > 0,
+        .qkv_bias = sc_build_flag(b, "attention_bias"),
+        .o_bias = sc_build_flag(b, "attention_out_bias"),
         .mlp_bias = b->config->mlp_bias,
     };
     sc_build_decoder(b, &shape);

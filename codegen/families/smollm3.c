@@ -4,34 +4,16 @@
 
 static void types(sc_reader *r) {
     const bool use = sc_read_flag(r, "use_sliding_window", false) && r->config->sliding_window;
-    if (!r->config->listed)
-        sc_types_by_rope(r, SC_FULL_ATTENTION, use ? SC_SLIDING_ATTENTION : SC_FULL_ATTENTION,
-                         false);
+    sc_types_by_rope(r, SC_FULL_ATTENTION, use ? SC_SLIDING_ATTENTION : SC_FULL_ATTENTION, false);
 }
 
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
-    const sc_config_value *list = sc_config_key(c, "no_rope_layers");
-    const int interval = (int)sc_config_key(c, "no_rope_layer_interval")->number;
-    bool *no_rope = sc_pool_alloc(b->pool, (size_t)b->graph->layers, sizeof *no_rope);
-    if (!no_rope) {
-        b->rc = sc_oom(b->err, "building the graph");
-        return;
-    }
-    for (int i = 0; i < b->graph->layers; i++)
-        no_rope[i] = list->list ? i < list->count && list->list[i] < 1 : (i + 1) % interval == 0;
     const sc_decoder_shape shape = { .qkv_bias = c->attention_bias,
                                      .o_bias = c->attention_bias,
-                                     .mlp_bias = c->mlp_bias,
-                                     .no_rope = no_rope };
+                                     .mlp_bias = c->mlp_bias };
     sc_build_decoder(b, &shape);
 }
-
-static const sc_key keys[] = {
-    { "no_rope_layers", SC_KEY_NUMBERS, 0, false },
-    { "no_rope_layer_interval", SC_KEY_COUNT, 4, false },
-    { .key = NULL },
-};
 
 const sc_family sc_family_smollm3 = {
     .model_type = "smollm3",
@@ -52,5 +34,4 @@ const sc_family sc_family_smollm3 = {
     .rope_theta = 2000000,
     .attention_bias = true,
     .mlp_bias = true,
-    .key = keys,
 };

@@ -26,15 +26,15 @@ static void norm_heads(sc_builder *b, sc_span x, const char *module, const char 
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t ffn = c->intermediate_size;
-    const bool parallel = sc_config_key(c, "use_parallel_residual")->number > 0;
+    const bool parallel = sc_build_flag(b, "use_parallel_residual");
     b->norm.layer_norm = b->norm.bias = true;
-    const bool qk_norm = sc_config_key(c, "qk_layernorm")->number > 0;
+    const bool qk_norm = sc_build_flag(b, "qk_layernorm");
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
         sc_span normed = sc_build_normed(b, "input_layernorm");
-        const sc_span qkv = sc_build_qkv(b, normed, sc_config_key(c, "use_qkv_bias")->number > 0);
+        const sc_span qkv = sc_build_qkv(b, normed, sc_build_flag(b, "use_qkv_bias"));
         const int64_t q = sc_build_attended(b);
         if (qk_norm) {
             norm_heads(b, qkv, "self_attn.q_layernorm", "q_layernorm", c->num_attention_heads);

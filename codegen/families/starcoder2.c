@@ -5,14 +5,15 @@
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const int64_t ffn = c->intermediate_size;
-    const bool bias = sc_config_key(c, "use_bias")->number > 0;
+    const bool bias = sc_build_flag(b, "use_bias");
     b->norm.layer_norm = b->norm.bias = true;
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
         const sc_span attended =
-            sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"), bias, false, rope);
+            sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"), bias, false, rope)
+                ->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", bias, 1);
         const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
         sc_build_onto(b, sc_build_plain(b, normed, ffn, "mlp.c_fc", bias), ffn, "mlp.c_proj", bias,

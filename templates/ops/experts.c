@@ -41,39 +41,46 @@ static void gather_experts{{id}}(const step *s, int thread) {
                    m->{{x}} + row * {{x_stride}}, EXPERTS{{id}}_UP_DEPTH * sizeof *m->expert_x);
 }
 
-/* act(gate) * up of each expert's rows; the panels of all experts are split. */
+/* The thread's first panel from `from` on: the panels of all experts are dealt out in turn. */
+static inline int64_t expert_panel{{id}}(const step *s, int thread, int64_t from) {
+    return from + (thread + s->threads - from % s->threads) % s->threads;
+}
+
+/* act(gate) * up of each expert's rows. */
 static void up_experts{{id}}(const step *s, int thread, const {{name}}_layer_weights *w) {
     {{name}}_model *m = s->model;
     vec(*sum)[2] = m->scratch[thread].panel;
-    for (int64_t i = 0; i < EXPERTS{{id}} * (int64_t)EXPERTS{{id}}_UP_PANELS; i++) {
-        const int64_t expert = i / EXPERTS{{id}}_UP_PANELS, panel = i % EXPERTS{{id}}_UP_PANELS;
+    for (int64_t expert = 0; expert < EXPERTS{{id}}; expert++) {
         const int64_t start = m->expert_start[expert], rows = m->expert_start[expert + 1] - start;
-        if (!rows || i % s->threads != thread)
-            continue;
-        panel_times_rows(sum, w->experts_gate_up + i * EXPERTS{{id}}_UP_DEPTH * SC_PANEL,
-                         m->expert_x + start * X_STRIDE, X_STRIDE, EXPERTS{{id}}_UP_DEPTH, rows);
-        for (int64_t row = 0; row < rows; row++)
-            store_operand(m->expert_ffn + (start + row) * EXPERT_STRIDE + panel * SC_LANES,
-                          {{act}}(sum[row][0]) * sum[row][1]);
+        const int64_t first = expert * EXPERTS{{id}}_UP_PANELS;
+        const int64_t end = rows ? first + EXPERTS{{id}}_UP_PANELS : first;
+        for (int64_t i = expert_panel{{id}}(s, thread, first); i < end; i += s->threads) {
+            panel_times_rows(sum, w->experts_gate_up + i * EXPERTS{{id}}_UP_DEPTH * SC_PANEL,
+                             m->expert_x + start * X_STRIDE, X_STRIDE, EXPERTS{{id}}_UP_DEPTH, rows);
+            for (int64_t row = 0; row < rows; row++)
+                store_operand(m->expert_ffn + (start + row) * EXPERT_STRIDE + (i - first) * SC_LANES,
+                              {{act}}(sum[row][0]) * sum[row][1]);
+        }
     }
 }
 
 static void down_experts{{id}}(const step *s, int thread, const {{name}}_layer_weights *w) {
     {{name}}_model *m = s->model;
     vec(*sum)[2] = m->scratch[thread].panel;
-    for (int64_t i = 0; i < EXPERTS{{id}} * (int64_t)EXPERTS{{id}}_DOWN_PANELS; i++) {
-        const int64_t expert = i / EXPERTS{{id}}_DOWN_PANELS, panel = i % EXPERTS{{id}}_DOWN_PANELS;
+    for (int64_t expert = 0; expert < EXPERTS{{id}}; expert++) {
         const int64_t start = m->expert_start[expert], rows = m->expert_start[expert + 1] - start;
-        if (!rows || i % s->threads != thread)
-            continue;
-        panel_times_rows(sum, w->experts_down + i * EXPERTS{{id}}_DOWN_DEPTH * SC_PANEL,
-                         m->expert_ffn + start * EXPERT_STRIDE, EXPERT_STRIDE,
-                         EXPERTS{{id}}_DOWN_DEPTH, rows);
-        for (int64_t row = 0; row < rows; row++)
-            for (int half = 0; half < 2; half++)
-                vec_store(m->expert_y + (start + row) * X_STRIDE + panel * SC_PANEL +
-                              half * SC_LANES,
-                          sum[row][half]);
+        const int64_t first = expert * EXPERTS{{id}}_DOWN_PANELS;
+        const int64_t end = rows ? first + EXPERTS{{id}}_DOWN_PANELS : first;
+        for (int64_t i = expert_panel{{id}}(s, thread, first); i < end; i += s->threads) {
+            panel_times_rows(sum, w->experts_down + i * EXPERTS{{id}}_DOWN_DEPTH * SC_PANEL,
+                             m->expert_ffn + start * EXPERT_STRIDE, EXPERT_STRIDE,
+                             EXPERTS{{id}}_DOWN_DEPTH, rows);
+            for (int64_t row = 0; row < rows; row++)
+                for (int half = 0; half < 2; half++)
+                    vec_store(m->expert_y + (start + row) * X_STRIDE + (i - first) * SC_PANEL +
+                                  half * SC_LANES,
+                              sum[row][half]);
+        }
     }
 }
 

