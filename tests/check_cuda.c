@@ -372,6 +372,44 @@ START_TEST(a_device_that_failed_once_goes_on_after_a_reset) {
 }
 END_TEST
 
+/* One of two caches of a model, or the model, is closed while the context cannot be made current;
+ * what it holds on the device is lost, and the others work on and know nothing of it. */
+START_TEST(who_closes_without_the_context_is_forgotten) {
+    const device_casting *c = cast_offloaded(0);
+    const sc_options choice = { .device = "cuda:0" };
+    outcome wanted = { 0 };
+    for (int64_t fail = 0, round = 0; round < 3; round++) {
+        sc_model *m = NULL;
+        sc_cache *cache[2] = { NULL, NULL };
+        const bool model_first = round == 2;
+        device_begin(c, &(sc_standin_settings){ .seed = 3, .fail = fail });
+        ck_assert_int_eq(c->api->model_open(&m, c->weights, &choice, NULL), 0);
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(c->api->cache_create_on(&cache[i], "cuda:0", NULL), 0);
+            const outcome o = generate(c, m, cache[i]); /* leaves a graph */
+            ck_assert_msg(!o.rc, "%s", o.err.message);
+        }
+        fail = device_log().calls + 1;
+        if (model_first) {
+            c->api->model_close(m);
+            m = NULL;
+        } else
+            c->api->cache_destroy(cache[0]);
+        ck_assert_str_eq(device_log().failed, round ? "cuCtxPushCurrent" : "");
+        if (!model_first) {
+            const outcome o = generate(c, m, cache[1]);
+            wanted = round ? wanted : o;
+            ck_assert_msg(same(&o, &wanted), "other ids or logits, or %s", o.err.message);
+            c->api->model_close(m);
+        } else
+            c->api->cache_destroy(cache[0]);
+        c->api->cache_destroy(cache[1]);
+        ck_assert_str_eq(device_log().mistake, "");
+        ck_assert_int_eq(device_log().contexts, 0);
+    }
+}
+END_TEST
+
 Suite *cuda_suite(void) {
     Suite *suite = suite_create("cuda");
     if (!device_available())
@@ -385,6 +423,7 @@ Suite *cuda_suite(void) {
     tcase_add_loop_test(waits, no_wait_can_be_left_out, 0, OFFLOADS);
     tcase_add_loop_test(failures, a_call_that_fails_is_one_error_and_leaves_nothing, 0, OFFLOADS);
     tcase_add_loop_test(failures, a_device_that_failed_once_goes_on_after_a_reset, 0, OFFLOADS);
+    tcase_add_test(failures, who_closes_without_the_context_is_forgotten);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tcase_set_timeout(all[i], 600);
         suite_add_tcase(suite, all[i]);
