@@ -230,9 +230,9 @@ static int change(const sc_casting *c, sc_cache *cache, const call *q, sc_error 
     case 1:
         return c->cache_reorder(cache, q->beam, err);
     case 2:
-        return c->cache_update_conv ? c->cache_update_conv(cache, layer, index, q->in[0], tokens,
-                                                           NULL, NULL, err)
-                                    : 0;
+        return c->cache_update_conv
+                   ? c->cache_update_conv(cache, layer, index, q->in[0], tokens, NULL, NULL, err)
+                   : 0;
     case 3:
         return c->cache_update_recurrent
                    ? c->cache_update_recurrent_row(cache, layer, index, row, q->in[0], err)
@@ -318,7 +318,8 @@ START_TEST(a_change_that_fails_midway_wants_a_reset) {
     ck_assert_int_eq(refused, 0);
     for (int64_t n = 1; n <= calls; n += 1 + n / 40, tries++)
         change_and_fail(cast, opened, n, &refused);
-    ck_assert_msg(refused > tries / 2, "%s: refused %d of %d times", specs[_i].name, refused, tries);
+    ck_assert_msg(refused > tries / 2, "%s: refused %d of %d times", specs[_i].name, refused,
+                  tries);
 }
 END_TEST
 

@@ -77,7 +77,8 @@ static void near(double a, double b) {
 START_TEST(tiny_models_and_figures_are_in_one_report) {
     begin();
     ck_assert_int_eq(check(NULL, "",
-                           "--families llama,bloom --variants resident,batch2,offload-weights "
+                           "--families llama "
+                           "--variants resident,batch2,offloading,offload-weights "
                            "--share 1e-9 --offload-share 1e-9"),
                      0);
     cJSON *json = report();
@@ -90,16 +91,18 @@ START_TEST(tiny_models_and_figures_are_in_one_report) {
     ck_assert_int_gt((int)strlen(text(sc_json_get(json, "versions"), "compiler")), 0);
     ck_assert_double_gt(number(json, "seconds"), 0);
 
-    /* Three cases of one row in two variants, one of two rows; with the graph and without. */
+    /* Three cases of one row in three variants, one of two rows; with the graph and without. */
     const cJSON *golden, *goldens = sc_json_get(json, "goldens");
-    int llamas = 0, graphs = 0;
+    int llamas = 0, graphs = 0, offloaded = 0;
     cJSON_ArrayForEach(golden, goldens) {
         ck_assert(is_ok(golden));
         llamas += !strcmp(text(golden, "family"), "llama");
         graphs += cJSON_IsTrue(sc_json_get(golden, "graph"));
+        offloaded += !strcmp(text(golden, "variant"), "offloading");
         ck_assert_double_le(number(golden, "largest_error"), number(golden, "tolerance"));
     }
-    ck_assert_int_eq(llamas, 2 * (2 * 3 + 1));
+    ck_assert_int_eq(llamas, 2 * (3 * 3 + 1));
+    ck_assert_int_ge(offloaded, 2 * 3); /* ids and logits are the reference's there too */
     ck_assert_int_eq(2 * graphs, cJSON_GetArraySize(goldens));
 
     /* By hand: 3 layers of [64, 16 * 12] attention and 3 [64, 96] of the ffn, lm_head [256, 64],
@@ -140,13 +143,18 @@ START_TEST(a_figure_below_its_target_is_a_no) {
 }
 END_TEST
 
-/* One id of one case is another; the other cases are as they were. */
+/* One id of one case is another; the other cases are as they were. Beside it a model of a family
+ * that there is not. */
 static void spoil(void) {
     cJSON *json = NULL;
     char path[256];
-    ck_assert_int_eq(run(NULL, NULL, "mkdir -p %s/tiny && cp -r tests/reference/tiny/llama %s/tiny",
-                         folder, folder),
-                     0);
+    ck_assert_int_eq(
+        run(NULL, NULL,
+            "mkdir -p %s/tiny && cd %s/tiny && cp -r $OLDPWD/tests/reference/tiny/llama . && "
+            "cp -r llama strange && sed -i 's/\"model_type\": \"llama\"/\"model_type\": "
+            "\"strange\"/' strange/config.json",
+            folder, folder),
+        0);
     snprintf(path, sizeof path, "%s/tiny/llama/expected.json", folder);
     ck_assert_int_eq(sc_json_read(&json, path, 1 << 24, NULL), 0);
     cJSON *one = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "cases"), "long");
@@ -178,6 +186,10 @@ START_TEST(a_wrong_golden_is_a_no_and_the_others_are_heard) {
     }
     ck_assert_int_eq(good, 4);
     ck_assert_int_eq(bad, 2);
+    const cJSON *left_out = sc_json_get(json, "left_out");
+    ck_assert_int_eq(cJSON_GetArraySize(left_out), 1);
+    ck_assert_str_eq(text(left_out->child, "family"), "strange");
+    ck_assert_ptr_nonnull(strstr(text(left_out->child, "reason"), "\"strange\""));
     cJSON_Delete(json);
     free(talk);
 }

@@ -25,6 +25,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "../../codegen/file.h"
 #include "gpu_check.h"
 #include "gpu_device.h"
 #include "gpu_unit.h"
@@ -153,13 +154,11 @@ static void describe(cJSON *report, const arguments *a, const cJSON *facts) {
     cJSON_DeleteItemFromObject(cJSON_GetObjectItem(report, "device"), "code");
 }
 
+/* Whole, or not at all. */
 static int write_report(const char *path, const cJSON *report, sc_error *err) {
     char *text = cJSON_Print(report);
-    FILE *f = text ? fopen(path, "w") : NULL;
-    const bool ok = f && fprintf(f, "%s\n", text) > 0;
-    const int rc = (!f || !fclose(f)) && ok
-                       ? SC_OK
-                       : sc_fail(err, SC_EENV, "%s: cannot be written: %s", path, strerror(errno));
+    const int rc = text ? sc_file_write(path, text, strlen(text), err)
+                        : sc_fail(err, SC_EENV, "gpu-check: no memory");
     free(text);
     return rc;
 }

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../runtime/cuda.h"
-
 /* Of cuda.h. */
 enum { MULTIPROCESSOR_COUNT = 16, MEMORY_CLOCK_RATE = 36, GLOBAL_MEMORY_BUS_WIDTH = 37 };
 
@@ -27,7 +25,7 @@ double gpu_median(double *runs, int count) {
 }
 
 /* Device code without a kernel. */
-static int open_device(sc_cuda **cuda, const char *name, size_t bytes, sc_error *err) {
+int gpu_device_open(sc_cuda **cuda, const char *name, size_t bytes, sc_error *err) {
     static const unsigned char ptx[] = ".version 7.0\n.target sm_80\n.address_size 64\n";
     static const sc_cubin cubin = { 80, 1, ptx, sizeof ptx };
     static const sc_cubins cubins = { 11000, 1, &cubin };
@@ -41,7 +39,7 @@ static int attribute(const sc_cuda *cuda, int which) {
 
 int gpu_device_facts(cJSON *answer, const void *what, sc_error *err) {
     sc_cuda *cuda = NULL;
-    int rc = open_device(&cuda, what, 0, err);
+    int rc = gpu_device_open(&cuda, what, 0, err);
     if (rc)
         return rc;
     char name[256] = "";
@@ -91,7 +89,7 @@ int gpu_device_copies(cJSON *answer, const void *what, sc_error *err) {
     sc_cuda *cuda = NULL;
     unsigned char *device = NULL, *host = NULL;
     double to_device = 0, to_host = 0;
-    int rc = open_device(&cuda, copy->device, copy->bytes, err);
+    int rc = gpu_device_open(&cuda, copy->device, copy->bytes, err);
     if (rc)
         return rc;
     rc = sc_cuda_enter(cuda, err);

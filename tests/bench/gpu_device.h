@@ -4,7 +4,12 @@
 #ifndef SC_GPU_DEVICE_H
 #define SC_GPU_DEVICE_H
 
+#include "../../runtime/cuda.h"
 #include "gpu_unit.h"
+
+/* Opens it for copies alone. As long as it is open the device's context stays, so that others open
+ * it in no time. What sc_cuda_open returns. */
+int gpu_device_open(sc_cuda **cuda, const char *name, size_t bytes, sc_error *err);
 
 /* what: "cuda:N". Adds name, sm, driver (13000), memory_bytes, free_bytes, multiprocessors,
  * memory_clock_khz, bus_bits; the last two are 0 where the driver does not say. SC_EENV: there is

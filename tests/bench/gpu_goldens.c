@@ -9,7 +9,7 @@
 
 #include "golden.h"
 #include "gpu_check.h"
-#include "gpu_unit.h"
+#include "gpu_device.h"
 
 /* float32: sums in another order. 16 bits: weights, operands, keys and values are rounded; on the
  * stand-in driver that makes up to 0.028 (bfloat16) and 0.005 (float16) of the largest logit. */
@@ -33,7 +33,7 @@ static const struct {
 } cases[] = { { "short", 1 }, { "long", 1 }, { "chunked", 1 }, { "batch2", 2 } };
 enum { CASES = sizeof cases / sizeof *cases };
 
-enum { MOST_FAMILIES = 256, UNIT_SECONDS = 60 };
+enum { MOST_FAMILIES = 256, UNIT_SECONDS = 60, AT_ONCE = 4 };
 
 typedef struct {
     const char *family, *reference, *folder, *device;
@@ -83,7 +83,10 @@ static cJSON *add_verdict(cJSON *goldens, const char *family, int variant, const
 static int run_casting(cJSON *answer, const void *what, sc_error *err) {
     const subject *s = what;
     const sc_casting *api = NULL;
-    const int rc = gpu_casting_open(&api, s->folder, err);
+    sc_cuda *held = NULL;
+    int rc = gpu_casting_open(&api, s->folder, err);
+    if (!rc)
+        rc = gpu_device_open(&held, s->device, 0, err);
     if (rc)
         return rc;
     cJSON *goldens = cJSON_AddArrayToObject(answer, "goldens");
@@ -101,6 +104,7 @@ static int run_casting(cJSON *answer, const void *what, sc_error *err) {
         cJSON_AddNumberToObject(verdict, "largest_error", worst);
         cJSON_AddNumberToObject(verdict, "tolerance", variants[s->variant].tolerance);
     }
+    sc_cuda_close(held);
     return SC_OK;
 }
 
@@ -187,8 +191,19 @@ static void leave_out(cJSON *left_out, const gpu_casting *c, const char *family,
     printf("golden %-18s %-16s left out: %s\n", family, variants[variant].name, c->reason);
 }
 
-static int check_casting(cJSON *goldens, cJSON *left_out, const gpu_setup *setup,
-                         const gpu_casting *c, const char *family, int variant) {
+static gpu_unit start_casting(const gpu_setup *setup, const gpu_casting *c, const char *family,
+                              int variant) {
+    const subject s = { .family = family,
+                        .reference = c->model,
+                        .folder = c->folder,
+                        .device = setup->device,
+                        .variant = variant };
+    return gpu_unit_start(run_casting, &s, c->folder, UNIT_SECONDS);
+}
+
+/* How many of its verdicts said no; unit is of a casting that was made. */
+static int finish_casting(cJSON *goldens, cJSON *left_out, const gpu_casting *c,
+                          const gpu_unit *unit, const char *family, int variant) {
     const int from = cJSON_GetArraySize(goldens);
     int bad = 1;
     if (c->refused) {
@@ -196,12 +211,7 @@ static int check_casting(cJSON *goldens, cJSON *left_out, const gpu_setup *setup
         return 0;
     }
     if (c->made) {
-        const subject s = { .family = family,
-                            .reference = c->model,
-                            .folder = c->folder,
-                            .device = setup->device,
-                            .variant = variant };
-        cJSON *answer = gpu_unit_run(run_casting, &s, c->folder, UNIT_SECONDS);
+        cJSON *answer = gpu_unit_finish(unit);
         bad = take_verdicts(goldens, answer, family, variant);
         cJSON_Delete(answer);
     } else
@@ -229,10 +239,17 @@ bool gpu_goldens(cJSON *report, const gpu_setup *setup, sc_error *err) {
         rc = gpu_castings_make(castings, count, &setup->build, err);
     cJSON *goldens = cJSON_AddArrayToObject(report, "goldens");
     cJSON *left_out = cJSON_AddArrayToObject(report, "left_out");
+    gpu_unit units[AT_ONCE];
     int bad = 0;
-    for (int i = 0; i < count && !rc; i++)
-        bad += check_casting(goldens, left_out, setup, &castings[i], names[i / chosen],
-                             variant[i % chosen]);
+    for (int i = 0; i < count + AT_ONCE && !rc; i++) {
+        gpu_unit *unit = &units[i % AT_ONCE];
+        const int done = i - AT_ONCE; /* the one that had its place */
+        if (done >= 0 && done < count)
+            bad += finish_casting(goldens, left_out, &castings[done], unit, names[done / chosen],
+                                  variant[done % chosen]);
+        if (i < count && castings[i].made)
+            *unit = start_casting(setup, &castings[i], names[i / chosen], variant[i % chosen]);
+    }
     const bool any = cJSON_GetArraySize(goldens) > 0;
     free(castings);
     free(names);

@@ -44,25 +44,31 @@ static char *read_all(int end) {
     return text;
 }
 
-cJSON *gpu_unit_run(gpu_unit_fn *unit, const void *what, const char *folder, unsigned seconds) {
+gpu_unit gpu_unit_start(gpu_unit_fn *unit, const void *what, const char *folder, unsigned seconds) {
+    gpu_unit u = { .child = -1, .seconds = seconds };
     int ends[2];
     fflush(NULL);
     if (pipe(ends))
-        return NULL;
-    const pid_t child = fork();
-    if (!child) {
+        return u;
+    u.child = fork();
+    u.end = ends[0];
+    if (!u.child) {
         close(ends[0]);
         alarm(seconds);
         answer_and_exit(unit, what, folder, ends[1]);
     }
     close(ends[1]);
-    if (child < 0) {
+    if (u.child < 0)
         close(ends[0]);
+    return u;
+}
+
+cJSON *gpu_unit_finish(const gpu_unit *u) {
+    if (u->child < 0)
         return NULL;
-    }
-    char *text = read_all(ends[0]);
+    char *text = read_all(u->end);
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(u->child, &status, 0) < 0 && errno == EINTR)
         continue;
     cJSON *answer = text ? cJSON_Parse(text) : NULL;
     free(text);
@@ -71,12 +77,17 @@ cJSON *gpu_unit_run(gpu_unit_fn *unit, const void *what, const char *folder, uns
     cJSON_Delete(answer);
     char reason[96];
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        snprintf(reason, sizeof reason, "took longer than %u s", seconds);
+        snprintf(reason, sizeof reason, "took longer than %u s", u->seconds);
     else if (WIFSIGNALED(status))
         snprintf(reason, sizeof reason, "ended by signal %d", WTERMSIG(status));
     else
         snprintf(reason, sizeof reason, "ended without an answer");
     return failure(reason);
+}
+
+cJSON *gpu_unit_run(gpu_unit_fn *unit, const void *what, const char *folder, unsigned seconds) {
+    const gpu_unit u = gpu_unit_start(unit, what, folder, seconds);
+    return gpu_unit_finish(&u);
 }
 
 int gpu_unit_code(const cJSON *answer) {
