@@ -335,6 +335,18 @@ const sc_config_value *sc_config_key(const sc_config *config, const char *key) {
     return &config->value[i];
 }
 
+/* GPT-OSS is published with experts in MXFP4, which are read as they are; no other is. */
+static void read_quantization(sc_reader *r) {
+    const cJSON *item = sc_json_get(r->json, "quantization_config");
+    const cJSON *method = sc_json_get(item, "quant_method");
+    r->config->mxfp4 = r->config->family->mxfp4 && cJSON_IsString(method) &&
+                       !strcmp(method->valuestring, "mxfp4");
+    if (r->config->mxfp4)
+        sc_read_record(r, "quantization_config.quant_method", "mxfp4", r->file);
+    else
+        refuse(r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
+}
+
 /* What a graph needs besides the layers, strictly. */
 static void read_model(sc_reader *r, const cJSON *generation) {
     sc_config *c = r->config;
@@ -356,12 +368,13 @@ static void read_model(sc_reader *r, const cJSON *generation) {
         c->mlp_bias = sc_read_flag(r, "mlp_bias", false);
     else if (!is_own(r, "mlp_bias"))
         refuse(r, "mlp_bias", "this family has no such bias");
-    refuse(r, "quantization_config", "give the unquantised checkpoint, or a GGUF file");
+    read_quantization(r);
     refuse(r, "per_layer_config", "this family's layers are alike");
     refuse_foreign(r);
     read_keys(r);
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
-        if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION)
+        if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION &&
+            !(c->layer[i].type == SC_CHUNKED_ATTENTION && f->attention_chunk_size))
             sc_read_unsupported(r, "layer_types",
                                 sc_pool_printf(r->pool, "%s is not what %s does",
                                                sc_layer_type_name(c->layer[i].type),

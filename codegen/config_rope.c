@@ -344,7 +344,7 @@ static void read_by_type(sc_reader *r, const cJSON *json, const cJSON *old_form,
 
 /* rope_parameters (transformers 5), or rope_theta and rope_scaling (4); in both, they must agree.
  */
-static void read_forms(sc_reader *r) {
+static void read_forms(sc_reader *r, const cJSON *usual_form) {
     sc_config *c = r->config;
     const sc_family *family = c->family;
     const cJSON *new_form = object_or_null(r, r->json, "", "rope_parameters");
@@ -358,6 +358,8 @@ static void read_forms(sc_reader *r) {
     }
     if (new_form && old_form)
         check_old_form(r, old_form, new_form, "rope_parameters.");
+    if (!old_form && !new_form)
+        new_form = usual_form;
     const rope_form form = { .json = new_form ? new_form : old_form,
                              .where = new_form ? "rope_parameters." : "rope_scaling.",
                              .rope = &c->rope,
@@ -405,6 +407,9 @@ void sc_read_rope(sc_reader *r) {
         sc_read_fail(r, "head_dim",
                      sc_pool_printf(r->pool, "%lld is not even and at most 4096, as rope wants it",
                                     (long long)head_dim));
-    read_forms(r);
+    const char *usual = r->config->family->rope_parameters;
+    cJSON *usual_form = usual ? cJSON_Parse(usual) : NULL;
+    read_forms(r, usual_form);
+    cJSON_Delete(usual_form);
     read_freq_factors(r);
 }

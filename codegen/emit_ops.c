@@ -46,7 +46,7 @@ static const char *row_of(const sc_op_set *set, const char *field, sc_span span)
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b, o the rows that are read and written, w, W
- * the weights, 0 … 2 the counts, f, g the factors, p the token's position, r the rope. */
+ * the weights, 0 … 5 the counts, f, g the factors, p the token's position, r the rope. */
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
@@ -54,8 +54,9 @@ static const struct {
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fo" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
-    [SC_ROW_ROUTE] = { "route", "a012o" },
+    [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
+    [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
 };
 
 static const char *weight_text(const sc_op_set *set, const sc_weight *w) {
@@ -352,7 +353,10 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_number(&s, "queries", tokens * group);
     sc_scope_number(&s, "shape", shape);
     sc_scope_number(&s, "window", a->window);
-    sc_scope_flag(&s, "windowed", a->window > 0);
+    sc_scope_flag(&s, "limited", a->window > 0);
+    sc_scope_flag(&s, "windowed", a->window > 0 && !a->chunked);
+    sc_scope_flag(&s, "chunked", a->chunked);
+    sc_scope_flag(&s, "sinks", a->sinks != NULL);
     sc_scope_flag(&s, "softcapped", a->softcap > 0);
     sc_scope_real(&s, "softcap", a->softcap);
     emit_slopes(set, &s, a);
@@ -397,8 +401,15 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_text(&s, "layer_list", layers);
     sc_scope_number(&s, "experts", e->experts);
     sc_scope_number(&s, "top_k", e->top_k);
-    sc_scope_text(&s, "act", act_name(e->act));
-    sc_scope_text(&s, "x", operand_field(set, e->x));
+    sc_scope_flag(&s, "limited", e->limit > 0);
+    sc_scope_real(&s, "alpha", e->alpha);
+    sc_scope_real(&s, "limit", e->limit);
+    sc_scope_text(&s, "gated",
+                  e->limit > 0 ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
+                               : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
+    sc_scope_flag(&s, "bias", e->gate_up_bias != NULL);
+    sc_scope_flag(&s, "weigh_input", e->weigh_input);
+    sc_scope_text(&s, "x", e->weigh_input ? value_of(set, e->x)->name : operand_field(set, e->x));
     sc_scope_text(&s, "x_stride", stride_of(set, e->x));
     sc_scope_text(&s, "route", value_of(set, e->route)->name);
     sc_scope_text(&s, "route_stride", stride_of(set, e->route));
@@ -441,7 +452,7 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
         const sc_op *op = &list->op[i];
         if (op->kind == SC_OP_LINEAR)
             refresh(set, scope, name, op->linear.x);
-        else if (op->kind == SC_OP_EXPERTS)
+        else if (op->kind == SC_OP_EXPERTS && !op->experts.weigh_input)
             refresh(set, scope, name, op->experts.x);
         sc_scope item = sc_scope_item(scope, name);
         for (int n = 0; n < 4; n++)
@@ -476,6 +487,8 @@ void sc_emit_end(sc_op_set *set) {
         sc_scope_flag(set->top,
                       sc_pool_printf(set->top->pool, "uses_%s", row_functions[i].function),
                       set->used[i]);
+    sc_scope_flag(set->top, "uses_position",
+                  set->used[SC_ROW_POSITION] || set->used[SC_ROW_TEMPERATURE]);
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
     if (set->plan->options.cuda)

@@ -16,7 +16,7 @@ const sc_attention *sc_layer_attention(const sc_graph *graph, int layer) {
 }
 
 const sc_weight *sc_op_weight(const sc_op *op, int i) {
-    const sc_weight *w[2] = { NULL };
+    const sc_weight *w[SC_OP_WEIGHTS] = { NULL };
     if (op->kind == SC_OP_ROW) {
         w[0] = op->row.w;
         w[1] = op->row.w2;
@@ -26,11 +26,14 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
     } else if (op->kind == SC_OP_ATTENTION) {
         w[0] = op->attention.q_norm;
         w[1] = op->attention.k_norm;
+        w[2] = op->attention.sinks;
     } else {
         w[0] = op->experts.gate_up;
         w[1] = op->experts.down;
+        w[2] = op->experts.gate_up_bias;
+        w[3] = op->experts.down_bias;
     }
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < SC_OP_WEIGHTS; k++)
         if (w[k] && !i--)
             return w[k];
     return NULL;
@@ -59,7 +62,10 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
         } else {
-            g->value[op->experts.x.value].operand = true;
+            if (op->experts.weigh_input)
+                mark_floats(g, op->experts.x);
+            else
+                g->value[op->experts.x.value].operand = true;
             mark_floats(g, op->experts.route);
             mark_floats(g, op->experts.out);
         }
@@ -170,6 +176,7 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
     [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
     [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
+    [SC_ROW_TEMPERATURE] = "temperature",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -195,7 +202,7 @@ static const char *row_text(sc_pool *pool, const sc_graph *g, const sc_row_op *r
         text = sc_pool_printf(pool, "%s, %s", text, span_text(pool, g, r->b));
     if (r->rope >= 0 && text)
         text = sc_pool_printf(pool, "%s, rope %d", text, r->rope);
-    for (int i = 0; i < 3 && text; i++)
+    for (int i = 0; i < 6 && text; i++)
         if (r->n[i])
             text = sc_pool_printf(pool, "%s%s%lld", text, i && r->n[i - 1] ? " x " : ", ",
                                   (long long)r->n[i]);
@@ -235,11 +242,14 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
     if (text)
         text = sc_pool_printf(pool, "%s, scale %s", text, real_text(real, a->scale));
     if (a->window && text)
-        text = sc_pool_printf(pool, "%s, window %lld", text, (long long)a->window);
+        text = sc_pool_printf(pool, "%s, %s %lld", text, a->chunked ? "chunk" : "window",
+                              (long long)a->window);
     if (a->softcap > 0 && text)
         text = sc_pool_printf(pool, "%s, softcap %s", text, real_text(real, a->softcap));
     if (a->alibi && text)
         text = sc_pool_printf(pool, "%s, alibi", text);
+    if (a->sinks && text)
+        text = sc_pool_printf(pool, "%s, sinks", text);
     if (a->q_norm && text)
         text = sc_pool_printf(pool, "%s, q_norm and k_norm eps %s", text,
                               real_text(real, a->norm_eps));
@@ -249,10 +259,18 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
 }
 
 static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
-    return sc_pool_printf(pool, "%s += experts %s by %s: %lld of %lld, ffn %lld, %s",
-                          span_text(pool, g, e->out), span_text(pool, g, e->x),
-                          span_text(pool, g, e->route), (long long)e->top_k, (long long)e->experts,
-                          (long long)e->ffn, acts[e->act]);
+    char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
+    const char *text = sc_pool_printf(
+        pool, "%s += experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
+        span_text(pool, g, e->x), span_text(pool, g, e->route),
+        e->weigh_input ? ", which weighs it" : "", (long long)e->top_k, (long long)e->experts,
+        (long long)e->ffn);
+    if (e->gate_up_bias && text)
+        text = sc_pool_printf(pool, "%s, bias", text);
+    if (!text || e->limit <= 0)
+        return text ? sc_pool_printf(pool, "%s, %s", text, acts[e->act]) : NULL;
+    return sc_pool_printf(pool, "%s, sigmoid of %s gate, limit %s", text,
+                          real_text(alpha, e->alpha), real_text(limit, e->limit));
 }
 
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {

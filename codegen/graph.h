@@ -19,15 +19,18 @@
 /* ---- weights ---- */
 
 /* Rows of one tensor: out of every output of a torch.nn.Linear [out, in], or elements of a vector.
- * Row r of the part is row first + r / run * stride + r % run of the tensor (run 0: first + r). */
+ * Row r of the part is row first + r / run * stride + r % run of the tensor (run 0: first + r),
+ * whose leading dimensions count as rows. Of a transposed part rows are columns of the tensor, and
+ * its inputs are the tensor's rows from in_first on. */
 typedef struct {
     const char *tensor; /* NULL: zeros (a bias that is absent) */
     int64_t rows;
     int64_t first, run, stride;
     int rank;         /* what the checkpoint must have */
-    int64_t shape[2]; /* [rank] */
+    int64_t shape[3]; /* [rank] */
     bool transposed;  /* [in, out]: Conv1D */
-    float plus;       /* is added to every element: 1 where a norm is (1 + w) */
+    int64_t in_first;
+    float plus; /* is added to every element: 1 where a norm is (1 + w) */
 } sc_part;
 
 typedef enum {
@@ -91,8 +94,11 @@ typedef enum {
     SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none); w is n[2] further on per run */
     SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
-    SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1 */
+    SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1,
+                      * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
+                      * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
     SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROW_TEMPERATURE, /* out = a (f[0] log(1 + floor((position + 1) / n[1])) + 1), n[0] wide */
     SC_ROWS
 } sc_row_kind;
 
@@ -100,7 +106,7 @@ typedef struct {
     sc_row_kind kind;
     sc_span a, b, out;
     const sc_weight *w, *w2;
-    int64_t n[3];
+    int64_t n[6];
     float f[2];
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
@@ -119,12 +125,14 @@ typedef struct {
 typedef struct {
     sc_layer_type type;
     int64_t heads, kv_heads, head_dim, v_head_dim; /* of a query; of a value that is summed */
-    int64_t window;                                /* a query sees the last so many keys; 0: all */
+    int64_t window; /* a query sees the last so many keys, or those of its chunk; 0: all */
+    bool chunked;   /* of positions i * window … (i + 1) * window - 1 */
     float scale;                                   /* of q.k */
     float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
     sc_span q, k, v, out;             /* k, v: none where the layer reads another's cache */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
+    const sc_weight *sinks; /* [heads]: a score more in each softmax, of no value; NULL: none */
     const float *alibi; /* [heads] slopes: score += slope * (key - query); NULL: none */
     int rope;           /* rotates q and k, in halves; -1: none */
 } sc_attention;
@@ -133,8 +141,11 @@ typedef struct {
 typedef struct {
     int64_t experts, top_k, hidden, ffn;
     sc_activation act;
+    float alpha, limit;              /* limit not 0: GptOssExperts' gate, templates/ops/experts.c */
+    bool weigh_input;                /* x is weighed instead: Llama4TextMoe */
     sc_span x, route, out;           /* route: what SC_ROW_ROUTE wrote */
     const sc_weight *gate_up, *down; /* a block per expert */
+    const sc_weight *gate_up_bias, *down_bias; /* NULL: none */
 } sc_experts;
 
 typedef enum { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION, SC_OP_EXPERTS } sc_op_kind;
@@ -180,6 +191,8 @@ typedef struct sc_builder sc_builder; /* graph_build.h */
 
 /* SC_EINPUT: a config that contradicts itself or asks for what the family cannot do. */
 int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_error *err);
+
+enum { SC_OP_WEIGHTS = 4 }; /* an operation's, at most */
 
 /* The i-th weight of an operation, NULL past the last. */
 const sc_weight *sc_op_weight(const sc_op *op, int i);

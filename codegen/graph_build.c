@@ -337,6 +337,7 @@ sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
     a->head_dim = c->head_dim;
     a->v_head_dim = c->v_head_dim;
     a->window = c->window ? c->window : c->mask_window;
+    a->chunked = c->type == SC_CHUNKED_ATTENTION;
     a->scale = (float)(1 / sqrt((double)c->head_dim));
     a->rope = rope;
     a->q = qkv;
@@ -428,21 +429,68 @@ sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char 
                                               .act = b->config->hidden_act });
 }
 
+void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix) {
+    const char *gate = sc_pool_printf(b->pool, "%s.gate_proj", prefix);
+    const char *up = sc_pool_printf(b->pool, "%s.up_proj", prefix);
+    const char *down = sc_pool_printf(b->pool, "%s.down_proj", prefix);
+    if (!gate || !up || !down)
+        no_memory(b);
+    else
+        sc_build_onto(b, sc_build_gated(b, x, ffn, gate, up, false), ffn, down, false, 1);
+}
+
 /* ---- experts ---- */
 
-/* Tensors of every expert, name by name: prefix, its number, a dot, the module. */
+/* What one expert has of a weight of `modules` parts: modules of its own, prefix, its number, a dot,
+ * the module; or its share of one tensor of all experts. */
+static sc_part expert_part(sc_builder *b, const sc_expert_spec *spec, const char *stacked,
+                           const char *const *module, int modules, int64_t i, int64_t rows,
+                           int64_t in) {
+    const int64_t expert = i / modules, at = i % modules, all = modules * rows;
+    if (!stacked) {
+        const char *name = sc_pool_printf(b->pool, "%s.%lld.%s.weight", spec->prefix,
+                                          (long long)expert, module[at]);
+        return sc_build_rows(b, name ? name : "", rows, in);
+    }
+    sc_part part = { .tensor = stacked, .rows = rows, .rank = 3, .first = at * rows };
+    part.shape[0] = spec->experts;
+    if (spec->interleaved) {
+        part.first = at;
+        part.run = 1;
+        part.stride = modules;
+    }
+    part.transposed = spec->in_out;
+    part.in_first = part.transposed ? expert * in : 0;
+    part.first += part.transposed ? 0 : expert * all;
+    part.shape[1] = part.transposed ? in : all;
+    part.shape[2] = part.transposed ? all : in;
+    return part;
+}
+
 static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const char *field,
                                       const sc_expert_spec *spec, int modules,
                                       const char *const *module, int64_t rows, int64_t in) {
-    sc_part *part = sc_pool_alloc(b->pool, (size_t)(spec->experts * modules), sizeof *part);
-    for (int64_t i = 0; part && i < spec->experts * modules; i++) {
-        const char *name = sc_pool_printf(b->pool, "%s.%lld.%s.weight", spec->prefix,
-                                          (long long)(i / modules), module[i % modules]);
-        part[i] = sc_build_rows(b, name ? name : "", rows, in);
+    const bool bias = kind == SC_WEIGHT_BIAS || kind == SC_WEIGHT_GATED_BIAS;
+    const char *stacked = NULL;
+    if (!spec->gate) {
+        const char *what = modules > 1 ? "gate_up_proj" : "down_proj";
+        stacked = sc_pool_printf(b->pool, "%s%s.%s%s", b->root, spec->prefix, what,
+                                 bias ? "_bias" : "");
     }
-    if (!part) {
+    sc_part *part = sc_pool_alloc(b->pool, (size_t)(spec->experts * modules), sizeof *part);
+    if (!part || (!spec->gate && !stacked)) {
         no_memory(b);
         return NULL;
+    }
+    for (int64_t i = 0; i < spec->experts * modules; i++) {
+        part[i] = expert_part(b, spec, stacked, module, modules, i, rows, in);
+        if (!bias)
+            continue;
+        part[i].rank = 2; /* [experts, rows]: an expert's is one row */
+        part[i].transposed = true;
+        part[i].shape[1] = modules * rows;
+        part[i].in_first = i / modules;
+        part[i].first = spec->interleaved ? i % modules : i % modules * rows;
     }
     sc_weight *w = sc_build_weight(b, kind, field, in, (int)(spec->experts * modules), part);
     if (w) {
@@ -452,34 +500,68 @@ static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const 
     return w;
 }
 
-void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
-    const int64_t hidden = b->graph->hidden;
-    if (spec->top_k < 1 || spec->top_k > spec->experts || spec->experts > SC_MOST_EXPERTS) {
-        if (!b->rc)
-            b->rc = sc_fail(
-                b->err, SC_EINPUT, "%s: num_experts_per_tok: %lld of %lld experts, at most %d",
-                b->config->path, (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
+static void check_experts(sc_builder *b, const sc_expert_spec *spec) {
+    const char *path = b->config->path;
+    const int64_t groups = spec->groups, of_group = groups ? spec->experts / groups : 0;
+    if (b->rc)
         return;
-    }
-    const sc_span scores = sc_build_linear(b, x, hidden, sc_build_value(b, "router", spec->experts),
-                                           &(sc_linear_spec){ .field = "router",
-                                                              .module = { spec->router },
-                                                              .out = { spec->experts } });
+    if (spec->top_k < 1 || spec->top_k > spec->experts || spec->experts > SC_MOST_EXPERTS)
+        b->rc =
+            sc_fail(b->err, SC_EINPUT, "%s: num_experts_per_tok: %lld of %lld experts, at most %d",
+                    path, (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
+    else if (groups && (spec->experts % groups || of_group < 2 || spec->top_groups < 1 ||
+                        spec->top_groups > groups || spec->top_k > spec->top_groups * of_group))
+        b->rc = sc_fail(b->err, SC_EINPUT,
+                        "%s: n_group: %lld experts in %lld groups, %lld chosen of %lld groups "
+                        "(groups are alike and of two at least, and hold what is chosen)",
+                        path, (long long)spec->experts, (long long)groups, (long long)spec->top_k,
+                        (long long)spec->top_groups);
+}
+
+/* The ids and weights of the experts that each token chooses: "route". */
+static sc_span build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+    const sc_span scores =
+        sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "router", spec->experts),
+                        &(sc_linear_spec){ .field = "router",
+                                           .module = { spec->router },
+                                           .out = { spec->experts },
+                                           .bias = spec->router_bias });
+    const sc_weight *correction =
+        spec->correction ? sc_build_floats(b, spec->correction, spec->experts, 0) : NULL;
     const sc_span route = sc_build_value(b, "route", 2 * spec->top_k);
     sc_row_op *row = sc_build_row(b, SC_ROW_ROUTE, scores, sc_nowhere, route);
-    row->n[0] = spec->experts;
-    row->n[1] = spec->top_k;
-    row->n[2] = spec->normalise;
+    const int64_t n[6] = { spec->experts, spec->top_k,  spec->normalise,
+                           spec->sigmoid, spec->groups, spec->top_groups };
+    memcpy(row->n, n, sizeof n);
+    row->w = correction;
+    row->f[0] = spec->scale > 0 ? spec->scale : 1;
+    return route;
+}
+
+void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+    const int64_t hidden = b->graph->hidden;
+    check_experts(b, spec);
+    if (b->rc)
+        return;
     sc_experts e = { .experts = spec->experts, .top_k = spec->top_k, .hidden = hidden };
     e.ffn = spec->ffn;
     e.act = b->config->hidden_act;
+    e.alpha = spec->alpha;
+    e.limit = spec->limit;
+    e.weigh_input = spec->weigh_input;
     e.x = x;
-    e.route = route;
+    e.route = build_route(b, x, spec);
     e.out = b->x;
-    e.gate_up = expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2,
-                              (const char *const[]){ spec->gate, spec->up }, spec->ffn, hidden);
-    e.down =
-        expert_weight(b, SC_WEIGHT_LINEAR, "experts_down", spec, 1, &spec->down, hidden, spec->ffn);
+    const char *const up[] = { spec->gate, spec->up }, *const down[] = { spec->down };
+    e.gate_up =
+        expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2, up, spec->ffn, hidden);
+    e.down = expert_weight(b, SC_WEIGHT_LINEAR, "experts_down", spec, 1, down, hidden, spec->ffn);
+    if (spec->bias) {
+        e.gate_up_bias = expert_weight(b, SC_WEIGHT_GATED_BIAS, "experts_gate_up_bias", spec, 2, up,
+                                       spec->ffn, 1);
+        e.down_bias =
+            expert_weight(b, SC_WEIGHT_BIAS, "experts_down_bias", spec, 1, down, hidden, 1);
+    }
     sc_build_op(b, SC_OP_EXPERTS)->experts = e;
 }
 

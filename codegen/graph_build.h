@@ -131,14 +131,27 @@ sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, 
 /* The same of one module that holds gate, then up. */
 sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char *module);
 
+/* The whole of a gated MLP, onto the residual stream: prefix's gate_proj, up_proj, down_proj. */
+void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix);
+
 /* A mixture of experts: softmax of the router's scores, the top_k best, their MLPs onto the
- * residual stream. */
+ * residual stream. Their tensors are modules of each expert, or all experts' in one. */
 typedef struct {
     int64_t experts, top_k, ffn;
     bool normalise;               /* chosen weights add up to 1 */
+    bool sigmoid;                 /* of the scores, instead of softmax */
+    int64_t groups, top_groups;   /* only of the best groups are experts chosen; 0: no groups */
+    float scale;                  /* of all weights; 0: 1 */
     const char *router;           /* "mlp.gate" */
+    bool router_bias;             /* its linear has one */
+    const char *correction;       /* a vector that is added to the scores to choose by */
     const char *prefix;           /* "mlp.experts" */
-    const char *gate, *up, *down; /* "gate_proj" */
+    const char *gate, *up, *down; /* "gate_proj"; gate NULL: prefix.gate_up_proj, prefix.down_proj */
+    bool in_out;                  /* those are [experts, in, out] */
+    bool interleaved;             /* gate and up by turns, not one behind the other */
+    bool bias;                    /* with gate_up_proj_bias and down_proj_bias */
+    bool weigh_input;
+    float alpha, limit; /* sc_experts */
 } sc_expert_spec;
 enum { SC_MOST_EXPERTS = 4096 };
 void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec);

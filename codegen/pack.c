@@ -96,8 +96,9 @@ typedef struct {
     uint64_t at; /* bytes written, the header included */
     void (*progress)(uint64_t, uint64_t);
     float *rows;           /* [panel, widest row] */
-    float *whole;          /* a vector, or a tensor that lies the other way round */
-    const sc_tensor *held; /* that one; NULL: none yet */
+    float *whole;          /* a vector, or a matrix that lies the other way round */
+    const sc_tensor *held; /* its tensor; NULL: none yet */
+    int64_t held_first;    /* and first row there */
     unsigned char *out;    /* one packed panel */
     unsigned char *block;
 } packer;
@@ -155,35 +156,33 @@ static int check_range(const packer *k, const sc_tensor *t, int64_t row, const f
     return SC_OK;
 }
 
-/* The whole tensor into k->whole, unless it is there. */
-static int hold(packer *k, const sc_tensor *t, sc_error *err) {
-    if (k->held == t)
+/* The part's vector, or all inputs of its columns, into k->whole, unless they are there. */
+static int hold(packer *k, const sc_tensor *t, const sc_part *part, int64_t in, sc_error *err) {
+    if (k->held == t && k->held_first == part->in_first)
         return SC_OK;
-    int64_t rows = 1;
-    for (int i = 0; i < t->rank - 1; i++)
-        rows *= t->shape[i];
-    const int rc = sc_tensor_read(t, 0, rows, k->whole, err);
+    const int rc = sc_tensor_read(t, part->in_first, in, k->whole, err);
     k->held = rc ? NULL : t;
+    k->held_first = part->in_first;
     return rc;
 }
 
-/* Row of a part, in elements of it: a matrix's row, or an element of a vector. */
-static int read_row(packer *k, const sc_part *part, int64_t row, int64_t in, float *out,
-                    sc_error *err) {
+/* Row of a part, in elements of it: a matrix's row or column, or an element of a vector. */
+static int read_row(packer *k, const sc_part *part, int64_t row, int64_t in, bool floats,
+                    float *out, sc_error *err) {
     const sc_tensor *t = tensor_of(k->tensors, part);
     const int64_t at =
         part->first + (part->run ? row / part->run * part->stride + row % part->run : row);
     int rc = SC_OK;
     if (part->rank == 1 || part->transposed) {
-        rc = hold(k, t, err);
-        const int64_t apart = part->transposed ? part->shape[1] : 1;
+        rc = hold(k, t, part, in, err);
+        const int64_t apart = part->shape[part->rank - 1];
         for (int64_t i = 0; i < in && !rc; i++)
             out[i] = k->whole[i * apart + at];
     } else
         rc = sc_tensor_read(t, at, 1, out, err);
     for (int64_t i = 0; i < in && !rc && part->plus > 0; i++)
         out[i] += part->plus;
-    return rc || part->rank == 1 ? rc : check_range(k, t, at, out, in, err);
+    return rc || floats ? rc : check_range(k, t, at, out, in, err);
 }
 
 /* Which part and row of it is lane `lane` of panel `panel`? false: padding. */
@@ -217,7 +216,7 @@ static int pack_panels(packer *k, const sc_packed *p, sc_error *err) {
             int64_t part_row;
             int rc = SC_OK;
             if (find_lane(k, p, panel, lane, &part, &part_row) && w->part[part].tensor)
-                rc = read_row(k, &w->part[part], part_row, w->in, row, err);
+                rc = read_row(k, &w->part[part], part_row, w->in, floats, row, err);
             else
                 memset(row, 0, (size_t)w->in * sizeof *row);
             if (rc)
@@ -243,7 +242,7 @@ static int pack_rows(packer *k, const sc_packed *p, sc_error *err) {
     const size_t size = floats || k->plan->options.dtype == SC_F32 ? 4 : 2;
     for (int i = 0; i < w->parts; i++)
         for (int64_t row = 0; row < w->part[i].rows; row++) {
-            int rc = read_row(k, &w->part[i], row, w->in, k->rows, err);
+            int rc = read_row(k, &w->part[i], row, w->in, floats, k->rows, err);
             for (int64_t j = 0; j < w->in && !rc; j++)
                 store(k, (size_t)j, k->rows[j], floats);
             if (!rc)
@@ -299,9 +298,8 @@ int sc_pack_write(int fd, const char *path, const sc_plan *plan, const sc_tensor
         widest = w->in > widest ? w->in : widest;
         for (int k = 0; k < w->blocks * w->parts; k++) {
             const sc_part *part = &w->part[k]; /* its shape is the checkpoint's: it fits */
-            const int64_t held = part->rank == 1    ? part->shape[0]
-                                 : part->transposed ? part->shape[0] * part->shape[1]
-                                                    : 0;
+            const bool holds = part->transposed || part->rank == 1;
+            const int64_t held = holds ? w->in * part->shape[part->rank - 1] : 0;
             whole = held > whole ? held : whole;
         }
     }

@@ -91,11 +91,11 @@ static int add_list(sc_plan *plan, int layer, const sc_op_list *list, sc_error *
 
 static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
     const sc_graph *g = plan->graph;
-    enum { OTHERS = 3, PER_OP = 2 };
+    enum { OTHERS = 3 };
     size_t ops = (size_t)g->first.ops + (size_t)g->last.ops;
     for (int i = 0; i < g->layers; i++)
         ops += (size_t)g->layer[i].ops;
-    plan->pack = sc_pool_alloc(pool, ops * PER_OP + OTHERS, sizeof *plan->pack);
+    plan->pack = sc_pool_alloc(pool, ops * SC_OP_WEIGHTS + OTHERS, sizeof *plan->pack);
     if (!plan->pack)
         return sc_oom(err, "planning the weights");
     plan->weights_bytes = 64; /* the file's header */

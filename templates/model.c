@@ -146,7 +146,8 @@ static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
 
 {{> ops/tile.c}}
 {{#uses_norm_row}}
-/* x / sqrt(mean(x^2) + eps) * weight: LlamaRMSNorm. The sum runs in one order, lane by lane. */
+/* x / sqrt(mean(x^2) + eps) * weight (NULL: ones): LlamaRMSNorm. The sum runs in one order, lane by
+ * lane. */
 static void norm_row(const float *x, const float *restrict w, int64_t width, float eps, float *y) {
     const int64_t whole = width / SC_LANES * SC_LANES;
     vec squares = { 0 };
@@ -157,7 +158,7 @@ static void norm_row(const float *x, const float *restrict w, int64_t width, flo
         sum += x[i] * x[i];
     const float scale = 1.0f / sqrtf(sum / (float)width + eps);
     for (int64_t i = 0; i < width; i++)
-        y[i] = x[i] * scale * w[i];
+        y[i] = x[i] * scale * (w ? w[i] : 1.0f);
 }
 
 {{/uses_norm_row}}
@@ -166,13 +167,13 @@ static inline int64_t first_row(const step *s, int thread) {
     return s->rows * thread / s->threads;
 }
 
-{{#uses_add_position}}
+{{#uses_position}}
 /* Of a row's token, from the row's first token on that is no padding; of padding 0. */
 static inline int64_t position(const step *s, int64_t row) {
     const int64_t b = row / s->tokens;
     return most(0, s->seen[b] + row % s->tokens - padding_of(s, b));
 }
-{{/uses_add_position}}
+{{/uses_position}}
 
 {{> ops/rows.c}}
 {{#uses_rotate}}
@@ -367,7 +368,7 @@ static void layer{{id}}(const step *s, int thread, int layer) {
 {{/offloading}}
     keep{{attention_id}}(s, thread, layer);
     sc_threads_barrier(m->threads);
-    attention{{attention_id}}(s, thread, layer);
+    attention{{attention_id}}(s, thread, layer, w);
     sc_threads_barrier(m->threads);
     if (!thread)
         count_tokens(s, layer);

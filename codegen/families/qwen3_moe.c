@@ -14,7 +14,6 @@ static bool is_sparse(const sc_config *c, int layer) {
 
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
-    const int64_t ffn = c->intermediate_size;
     const sc_expert_spec experts = {
         .experts = (int64_t)sc_config_key(c, "num_experts")->number,
         .top_k = (int64_t)sc_config_key(c, "num_experts_per_tok")->number,
@@ -35,12 +34,10 @@ static void build(sc_builder *b) {
                                      ->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", c->attention_bias, 1);
         const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
-        if (is_sparse(c, i)) {
+        if (is_sparse(c, i))
             sc_build_experts(b, normed, &experts);
-            continue;
-        }
-        const sc_span gated = sc_build_gated(b, normed, ffn, "mlp.gate_proj", "mlp.up_proj", false);
-        sc_build_onto(b, gated, ffn, "mlp.down_proj", false, 1);
+        else
+            sc_build_mlp(b, normed, c->intermediate_size, "mlp");
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }

@@ -3,6 +3,12 @@
 {{#windowed}}
  * Query q sees keys q - {{window}} < k <= q.
 {{/windowed}}
+{{#chunked}}
+ * Query q sees keys k <= q of its chunk: q / {{window}} = k / {{window}}.
+{{/chunked}}
+{{#sinks}}
+ * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
+{{/sinks}}
  *
  * A task is one row of the batch, one kv_head and up to {{tokens}} tokens: {{queries}} queries that
  * share their keys. Keys come in blocks of SC_PANEL, counted from the row's first token, so a query
@@ -12,9 +18,9 @@
 enum {
     ATTENTION{{id}}_GROUP = {{group}},
     ATTENTION{{id}}_TOKENS = {{tokens}},
-{{#windowed}}
+{{#limited}}
     ATTENTION{{id}}_WINDOW = {{window}},
-{{/windowed}}
+{{/limited}}
 };
 
 static const float attention{{id}}_scale = {{scale}}; /* of q.k */
@@ -28,7 +34,8 @@ static const float attention{{id}}_slope[{{heads}}] = {
 
 /* One task: the tokens first … first + tokens - 1 of a step, and where their keys are. */
 typedef struct {
-    int layer, batch, head; /* batch: of the pass */
+    const {{name}}_layer_weights *weights;
+    int batch, head; /* batch: of the pass */
     int64_t first, tokens;
     int64_t padding; /* of the row */
     int64_t begin;   /* tokens in the cache before this step */
@@ -37,9 +44,10 @@ typedef struct {
     const kv *keys, *values, *evicted_keys, *evicted_values;
 } attention{{id}}_task;
 
-static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, int64_t index, int64_t tiles) {
+static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, const {{name}}_layer_weights *w,
+                                    int64_t index, int64_t tiles) {
     const {{name}}_cache *c = s->cache;
-    attention{{id}}_task t = { .layer = layer };
+    attention{{id}}_task t = { .weights = w };
     t.batch = (int)(index / tiles / SHAPE{{shape}}_KV_HEADS);
     t.head = (int)(index / tiles % SHAPE{{shape}}_KV_HEADS);
     const int64_t row = s->row[t.batch] * (int64_t)SHAPE{{shape}}_KV_HEADS + t.head;
@@ -71,8 +79,20 @@ static inline const kv *attention{{id}}_row(const attention{{id}}_task *t, const
     return slots + pos * units;
 {{/ring}}
 }
+{{#limited}}
 
-/* The task's queries: {{#q_norm}}normed, {{/q_norm}}{{#roped}}rotated, {{/roped}}scaled; their softmax begins empty. */
+/* The first key that a query sees. */
+static inline int64_t attention{{id}}_first(int64_t query) {
+{{#chunked}}
+    return query < 0 ? 0 : query / ATTENTION{{id}}_WINDOW * ATTENTION{{id}}_WINDOW;
+{{/chunked}}
+{{#windowed}}
+    return most(0, query - ATTENTION{{id}}_WINDOW + 1);
+{{/windowed}}
+}
+{{/limited}}
+
+/* The task's queries: {{#q_norm}}normed, {{/q_norm}}{{#roped}}rotated, {{/roped}}scaled; their softmax begins {{#sinks}}with the sink{{/sinks}}{{^sinks}}empty{{/sinks}}. */
 static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t, thread_scratch *a) {
     for (int64_t q = 0; q < t->tokens * ATTENTION{{id}}_GROUP; q++) {
         const int64_t row = t->batch * s->tokens + t->first + q / ATTENTION{{id}}_GROUP;
@@ -80,7 +100,7 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
         float *to = a->query[q];
         memcpy(to, {{q_from}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM * sizeof *to);
 {{#q_norm}}
-        norm_row(to, s->weights->layer[t->layer].q_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
+        norm_row(to, t->weights->q_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
 {{/q_norm}}
 {{#roped}}
         rotate(to, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
@@ -88,8 +108,14 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
 {{/roped}}
         for (int64_t d = 0; d < SHAPE{{shape}}_DIM; d++)
             to[d] *= attention{{id}}_scale;
+{{#sinks}}
+        a->top[q] = t->weights->sinks[head];
+        a->total[q] = 1;
+{{/sinks}}
+{{^sinks}}
         a->top[q] = -1e30f;
         a->total[q] = 0;
+{{/sinks}}
         memset(a->sum[q], 0, sizeof a->sum[q]);
     }
 }
@@ -168,12 +194,12 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
             score[r][0] += vec_load(bias);
             score[r][1] += vec_load(bias + SC_LANES);
 {{/alibi}}
-{{#windowed}}
-            softmax_block(a, q + r, score[r], pos - ATTENTION{{id}}_WINDOW + 1, pos);
-{{/windowed}}
-{{^windowed}}
+{{#limited}}
+            softmax_block(a, q + r, score[r], attention{{id}}_first(pos + block) - block, pos);
+{{/limited}}
+{{^limited}}
             softmax_block(a, q + r, score[r], 0, pos);
-{{/windowed}}
+{{/limited}}
         }
     }
     for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d += SC_PANEL)
@@ -191,17 +217,18 @@ static void attention{{id}}_end(const step *s, const attention{{id}}_task *t, co
     }
 }
 
-static void attention{{id}}(const step *s, int thread, int layer) {
+/* On the keys and values of that layer of the cache. */
+static void attention{{id}}(const step *s, int thread, int layer, const {{name}}_layer_weights *w) {
     thread_scratch *a = s->model->scratch + thread;
     const int64_t tiles = (s->tokens + ATTENTION{{id}}_TOKENS - 1) / ATTENTION{{id}}_TOKENS;
     for (int64_t i = thread; i < s->batch * SHAPE{{shape}}_KV_HEADS * tiles; i += s->threads) {
-        const attention{{id}}_task t = attention{{id}}_begin(s, layer, i, tiles);
+        const attention{{id}}_task t = attention{{id}}_begin(s, layer, w, i, tiles);
         /* Blocks that some query of the task sees. */
         const int64_t first = t.begin + t.first - t.padding, last = first + t.tokens - 1;
         int64_t block = 0;
-{{#windowed}}
-        block = most(0, first - ATTENTION{{id}}_WINDOW + 1) / SC_PANEL * SC_PANEL;
-{{/windowed}}
+{{#limited}}
+        block = attention{{id}}_first(first) / SC_PANEL * SC_PANEL;
+{{/limited}}
         attention{{id}}_queries(s, &t, a);
         for (; block <= last; block += SC_PANEL)
             attention{{id}}_block(&t, a, block);

@@ -37,16 +37,36 @@ static void gather_experts{{id}}(const step *s, int thread) {
     {{name}}_model *m = s->model;
     for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++)
         for (int64_t k = 0; k < EXPERTS{{id}}_CHOSEN; k++)
+{{#weigh_input}}
+            for (int64_t i = 0; i < EXPERTS{{id}}_UP_DEPTH; i += SC_LANES)
+                store_operand(
+                    m->expert_x + m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] * (int64_t)X_STRIDE + i,
+                    vec_load(m->{{x}} + row * {{x_stride}} + i) *
+                        vec_set(m->{{route}}[row * {{route_stride}} + EXPERTS{{id}}_CHOSEN + k]));
+{{/weigh_input}}
+{{^weigh_input}}
             memcpy(m->expert_x + m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] * (int64_t)X_STRIDE,
                    m->{{x}} + row * {{x_stride}}, EXPERTS{{id}}_UP_DEPTH * sizeof *m->expert_x);
+{{/weigh_input}}
 }
+
+{{#limited}}
+/* (up + 1) * gate * sigmoid(alpha gate), gate cut above, up on both sides: GptOssExperts. */
+static inline vec expert_gate{{id}}(vec gate, vec up) {
+    const vec alpha = vec_set({{alpha}}), limit = vec_set({{limit}});
+    gate = -vec_max(-gate, -limit);
+    up = vec_max(-vec_max(-up, -limit), -limit);
+    return (up + vec_set(1.0f)) * gate / (vec_set(1.0f) + vec_exp(-alpha * gate));
+}
+
+{{/limited}}
 
 /* The thread's first panel from `from` on: the panels of all experts are dealt out in turn. */
 static inline int64_t expert_panel{{id}}(const step *s, int thread, int64_t from) {
     return from + (thread + s->threads - from % s->threads) % s->threads;
 }
 
-/* act(gate) * up of each expert's rows. */
+/* What comes of gate and up of each expert's rows. */
 static void up_experts{{id}}(const step *s, int thread, const {{name}}_layer_weights *w) {
     {{name}}_model *m = s->model;
     vec(*sum)[2] = m->scratch[thread].panel;
@@ -57,9 +77,15 @@ static void up_experts{{id}}(const step *s, int thread, const {{name}}_layer_wei
         for (int64_t i = expert_panel{{id}}(s, thread, first); i < end; i += s->threads) {
             panel_times_rows(sum, w->experts_gate_up + i * EXPERTS{{id}}_UP_DEPTH * SC_PANEL,
                              m->expert_x + start * X_STRIDE, X_STRIDE, EXPERTS{{id}}_UP_DEPTH, rows);
-            for (int64_t row = 0; row < rows; row++)
+            for (int64_t row = 0; row < rows; row++) {
+                vec gate = sum[row][0], up = sum[row][1];
+{{#bias}}
+                gate += vec_load(w->experts_gate_up_bias + i * SC_PANEL);
+                up += vec_load(w->experts_gate_up_bias + i * SC_PANEL + SC_LANES);
+{{/bias}}
                 store_operand(m->expert_ffn + (start + row) * EXPERT_STRIDE + (i - first) * SC_LANES,
-                              {{act}}(sum[row][0]) * sum[row][1]);
+                              {{gated}});
+            }
         }
     }
 }
@@ -79,22 +105,30 @@ static void down_experts{{id}}(const step *s, int thread, const {{name}}_layer_w
                 for (int half = 0; half < 2; half++)
                     vec_store(m->expert_y + (start + row) * X_STRIDE + (i - first) * SC_PANEL +
                                   half * SC_LANES,
+{{#bias}}
+                              sum[row][half] + vec_load(w->experts_down_bias + i * SC_PANEL +
+                                                        half * SC_LANES));
+{{/bias}}
+{{^bias}}
                               sum[row][half]);
+{{/bias}}
         }
     }
 }
 
-/* What each token's experts say, times their weights, onto its row. */
+/* What each token's experts say, {{^weigh_input}}times their weights, {{/weigh_input}}onto its row. */
 static void add_experts{{id}}(const step *s, int thread) {
     {{name}}_model *m = s->model;
     for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
+{{^weigh_input}}
         const float *chosen = m->{{route}} + row * {{route_stride}} + EXPERTS{{id}}_CHOSEN;
+{{/weigh_input}}
         float *y = m->{{out}} + row * {{out_stride}};
         for (int64_t i = 0; i < HIDDEN; i++) {
             float total = 0;
             for (int64_t k = 0; k < EXPERTS{{id}}_CHOSEN; k++)
-                total += chosen[k] *
-                         m->expert_y[m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] *
+                total += {{^weigh_input}}chosen[k] *
+                         {{/weigh_input}}m->expert_y[m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] *
                                          (int64_t)X_STRIDE +
                                      i];
             y[i] += total;

@@ -53,30 +53,64 @@ static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const fl
 
 {{/uses_rope_pairs}}
 {{#uses_route}}
-/* Softmax of the scores; ids of the top_k best, of equals the lower one first, then their weights,
- * which add up to 1 if that is wanted. */
-static void route(const float *scores, int64_t experts, int64_t top_k, int64_t normalise,
-                  float *y) {
-    float top = scores[0], total = 0, chosen = 0;
+/* Nothing outside the top_groups best of the groups is chosen: a group is worth its two best.
+ * DeepseekV3TopkRouter. */
+static void keep_groups(float *choice, int64_t experts, int64_t groups, int64_t top_groups) {
+    const int64_t size = experts / groups;
+    float worth[MOST_EXPERTS];
+    bool kept[MOST_EXPERTS] = { false };
+    for (int64_t group = 0; group < groups; group++) {
+        float first = -INFINITY, second = -INFINITY;
+        for (int64_t i = group * size; i < (group + 1) * size; i++) {
+            second = choice[i] > first ? first : choice[i] > second ? choice[i] : second;
+            first = choice[i] > first ? choice[i] : first;
+        }
+        worth[group] = first + second;
+    }
+    for (int64_t k = 0; k < top_groups; k++) {
+        int64_t best = -1;
+        for (int64_t group = 0; group < groups; group++)
+            if (!kept[group] && (best < 0 || worth[group] > worth[best]))
+                best = group;
+        kept[best] = true;
+    }
+    for (int64_t i = 0; i < experts; i++)
+        choice[i] = kept[i / size] ? choice[i] : -INFINITY;
+}
+
+/* Softmax or sigmoid of the scores; ids of the top_k best, of equals the lower one first, then
+ * their weights, which add up to 1 if that is wanted. correction is added to choose by; expert_scale
+ * (of each) and scale multiply the weights. */
+static void route(const float *scores, const float *correction, const float *expert_scale,
+                  int64_t experts, int64_t top_k, int64_t normalise, int64_t sigmoid,
+                  int64_t groups, int64_t top_groups, float scale, float *y) {
+    float worth[MOST_EXPERTS], choice[MOST_EXPERTS], top = scores[0], total = 0, chosen = 0;
     for (int64_t i = 1; i < experts; i++)
         top = scores[i] > top ? scores[i] : top;
-    for (int64_t i = 0; i < experts; i++)
-        total += expf(scores[i] - top);
+    for (int64_t i = 0; i < experts; i++) {
+        worth[i] = sigmoid ? 1.0f / (1.0f + expf(-scores[i])) : expf(scores[i] - top);
+        choice[i] = correction ? worth[i] + correction[i] : scores[i];
+        total += worth[i];
+    }
+    if (groups > 1)
+        keep_groups(choice, experts, groups, top_groups);
     for (int64_t k = 0; k < top_k; k++) {
         int64_t best = -1;
         for (int64_t i = 0; i < experts; i++) {
             bool taken = false;
             for (int64_t j = 0; j < k; j++)
                 taken |= (int64_t)y[j] == i;
-            if (!taken && (best < 0 || scores[i] > scores[best]))
+            if (!taken && (best < 0 || choice[i] > choice[best]))
                 best = i;
         }
         y[k] = (float)best;
-        y[top_k + k] = expf(scores[best] - top) / total;
+        y[top_k + k] = sigmoid ? worth[best] : worth[best] / total;
         chosen += y[top_k + k];
     }
-    for (int64_t k = 0; k < top_k && normalise; k++)
-        y[top_k + k] /= chosen;
+    for (int64_t k = 0; k < top_k; k++) {
+        const float share = normalise ? y[top_k + k] / (chosen + 1e-20f) : y[top_k + k];
+        y[top_k + k] = share * scale * (expert_scale ? expert_scale[(int64_t)y[k]] : 1.0f);
+    }
 }
 
 {{/uses_route}}
@@ -89,6 +123,18 @@ static inline void add_position(const float *x, const weight *table, int64_t pos
 }
 
 {{/uses_add_position}}
+{{#uses_temperature}}
+/* Queries grow with their position, by the logarithm of how many floors it is high:
+ * Llama4TextAttention. */
+static inline void temperature(const float *x, int64_t pos, int64_t floor_scale, float scale,
+                               int64_t width, float *y) {
+    const float floors = floorf(((float)pos + 1.0f) / (float)floor_scale);
+    const float factor = log1pf(floors) * scale + 1.0f;
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * factor;
+}
+
+{{/uses_temperature}}
 {{#pairs}}
 /* A row as linears take it, to whole vectors. */
 static inline void operands(const float *x, int64_t width, operand *y) {
