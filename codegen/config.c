@@ -279,6 +279,20 @@ static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_co
     sc_read_record(r, key, sc_read_quote(r, item), r->file);
 }
 
+/* A flag whose other value changes the arithmetic into what we do not do. */
+static bool read_fixed(sc_reader *r, const sc_key *key) {
+    const bool usual = key->fallback > 0;
+    const cJSON *item = sc_read_item(r, key->key);
+    if (key->null && cJSON_IsNull(item))
+        return usual;
+    const bool value = sc_read_flag(r, key->key, usual);
+    if (value != usual)
+        sc_read_unsupported(r, key->key,
+                            sc_pool_printf(r->pool, "%s is not supported (export --only cache)",
+                                           sc_read_quote(r, item)));
+    return value;
+}
+
 /* A key of the family's own. */
 static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     const cJSON *item = sc_read_item(r, key->key);
@@ -287,6 +301,8 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     value->number = key->fallback;
     if (key->kind == SC_KEY_FLAG)
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
+    else if (key->kind == SC_KEY_FIXED)
+        value->number = read_fixed(r, key);
     else if (key->kind == SC_KEY_NUMBERS) {
         if (item && !cJSON_IsNull(item))
             read_numbers(r, key->key, item, value);
@@ -339,8 +355,8 @@ const sc_config_value *sc_config_key(const sc_config *config, const char *key) {
 static void read_quantization(sc_reader *r) {
     const cJSON *item = sc_json_get(r->json, "quantization_config");
     const cJSON *method = sc_json_get(item, "quant_method");
-    r->config->mxfp4 = r->config->family->mxfp4 && cJSON_IsString(method) &&
-                       !strcmp(method->valuestring, "mxfp4");
+    r->config->mxfp4 =
+        r->config->family->mxfp4 && cJSON_IsString(method) && !strcmp(method->valuestring, "mxfp4");
     if (r->config->mxfp4)
         sc_read_record(r, "quantization_config.quant_method", "mxfp4", r->file);
     else

@@ -29,6 +29,7 @@ typedef enum {
     SC_KEY_REAL,  /* any finite number */
     SC_KEY_FLAG,
     SC_KEY_NUMBERS, /* a list of numbers or flags */
+    SC_KEY_FIXED,   /* a flag: nothing but the fallback is done */
     SC_KEY_NOTHING  /* changes nothing in inference: read so that it is known */
 } sc_key_kind;
 
