@@ -259,7 +259,7 @@ static void refuse_foreign(sc_reader *r) {
 }
 
 static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_config_value *value) {
-    const bool list = cJSON_IsArray(item);
+    const bool list = cJSON_IsArray(item) || cJSON_IsNumber(item);
     const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
     double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
     bool good = list;
@@ -267,6 +267,10 @@ static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_co
     if (!number) {
         r->rc = sc_oom(r->err, "reading the config");
         return;
+    }
+    if (cJSON_IsNumber(item)) {
+        good = isfinite(item->valuedouble);
+        number[value->count++] = item->valuedouble;
     }
     cJSON_ArrayForEach(entry, item) {
         good &= cJSON_IsBool(entry) || (cJSON_IsNumber(entry) && isfinite(entry->valuedouble));
@@ -385,12 +389,13 @@ static void read_model(sc_reader *r, const cJSON *generation) {
     else if (!is_own(r, "mlp_bias"))
         refuse(r, "mlp_bias", "this family has no such bias");
     read_quantization(r);
-    refuse(r, "per_layer_config", "this family's layers are alike");
+    if (!f->per_layer)
+        refuse(r, "per_layer_config", "this family's layers are alike");
     refuse_foreign(r);
     read_keys(r);
+    const unsigned built = f->builds | 1u << SC_FULL_ATTENTION | 1u << SC_SLIDING_ATTENTION;
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
-        if (c->layer[i].type != SC_FULL_ATTENTION && c->layer[i].type != SC_SLIDING_ATTENTION &&
-            !(c->layer[i].type == SC_CHUNKED_ATTENTION && f->attention_chunk_size))
+        if (!(built >> c->layer[i].type & 1) && c->layer[i].kv_source == i)
             sc_read_unsupported(r, "layer_types",
                                 sc_pool_printf(r->pool, "%s is not what %s does",
                                                sc_layer_type_name(c->layer[i].type),

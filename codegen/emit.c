@@ -76,6 +76,7 @@ static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *conf
                   f32   ? "vec_load(w)"
                   : f16 ? "vec_load_f16(w)"
                         : "vec_load_bf16(w)");
+    sc_scope_text(s, "weight_from_float", f32 ? "x" : f16 ? "sc_to_f16(x)" : "sc_to_bf16(x)");
     sc_scope_text(s, "weight_to_float", f32 ? "w" : f16 ? "sc_from_f16(w)" : "sc_from_bf16(w)");
     const sc_dtype value = sc_kv_value_dtype(o->kv_dtype);
     sc_scope_text(s, "kv_dump", value == SC_F32 ? "F32" : value == SC_F16 ? "F16" : "BF16");
@@ -90,6 +91,7 @@ static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *conf
     sc_scope_number(s, "step_kv", plan->step_kv);
     sc_scope_number(s, "k_chunk", 192);
     sc_scope_flag(s, "pairs", plan->pairs);
+    sc_scope_flag(s, "has_attention", plan->attention_dim > 0);
     sc_scope_flag(s, "has_experts", plan->top_k > 0);
     sc_scope_number(s, "most_experts", plan->experts);
     sc_scope_number(s, "most_chosen", plan->top_k);

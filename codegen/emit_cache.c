@@ -47,8 +47,9 @@ static void emit_shapes(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
+static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer, bool has_states) {
     static const sc_cache_shape none;
+    int states = 0;
     for (int i = 0; i < plan->layers; i++) {
         const sc_layer_config *config = &plan->config->layer[i];
         const sc_layer_cache *layer = &plan->layer[i];
@@ -60,6 +61,10 @@ static void emit_places(sc_scope *top, const sc_plan *plan, bool indexer) {
         sc_scope_number(&s, "shape", layer->shape);
         sc_scope_number(&s, "source",
                         layer->shape < 0 && config->kv_source == i ? -1 : config->kv_source);
+        sc_scope_flag(&s, "has_states", has_states);
+        if (has_states)
+            sc_scope_number(&s, "state", config->states ? states : -1);
+        states += config->states;
         sc_scope_number(&s, "max_length", sc_plan_max_length(plan, i));
         sc_scope_flag(&s, "offloading", plan->options.offloading);
         if (plan->options.offloading) {
@@ -97,6 +102,19 @@ static void emit_buffer(sc_scope *top, const sc_plan *plan, int layer, const cha
         top->rc = s.rc;
 }
 
+/* Its shape as the runner writes it to a file. */
+static void emit_state_dump(sc_scope *s, const sc_plan *plan, const sc_state_config *c,
+                            int64_t elements) {
+    static const char *const names[] = { [SC_F32] = "F32", [SC_F16] = "F16", [SC_BF16] = "BF16" };
+    const char *dims = "";
+    for (int i = 0; i < c->rank && dims; i++)
+        dims = sc_pool_printf(s->pool, "%s%s%lld", dims, i ? ", " : "", (long long)c->dim[i]);
+    sc_scope_number(s, "rank", c->rank);
+    sc_scope_text(s, "dims", dims);
+    sc_scope_number(s, "elements", elements);
+    sc_scope_text(s, "state_dump", names[c->float32 ? SC_F32 : plan->options.dtype]);
+}
+
 /* A recurrent state is one channel of all its elements. */
 static void emit_state(sc_scope *top, const sc_plan *plan, int layer, int index) {
     const sc_state_config *c = &plan->config->layer[layer].state[index];
@@ -113,6 +131,8 @@ static void emit_state(sc_scope *top, const sc_plan *plan, int layer, int index)
     sc_scope_number(&s, "channels", recurrent ? 1 : c->dim[0]);
     sc_scope_number(&s, "columns", recurrent ? elements : c->dim[1]);
     sc_scope_text(&s, "what", c->name);
+    if (plan->graph)
+        emit_state_dump(&s, plan, c, elements);
     sc_scope_text(&s, "state_dtype", sc_dtype_name(c->float32 ? SC_F32 : plan->options.dtype));
     if (s.rc)
         top->rc = s.rc;
@@ -138,9 +158,11 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     int states = 0;
     bool indexer = false;
     emit_shapes(top, plan);
-    for (int i = 0; i < plan->layers; i++)
+    for (int i = 0; i < plan->layers; i++) {
         indexer |= plan->layer[i].indexer_keys.bytes > 0;
-    emit_places(top, plan, indexer);
+        states += plan->config->layer[i].states;
+    }
+    emit_places(top, plan, indexer, states > 0);
     for (int i = 0; i < plan->layers; i++) {
         const sc_layer_cache *layer = &plan->layer[i];
         const sc_layer_config *config = &plan->config->layer[i];
@@ -150,7 +172,6 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
         for (int k = 0; k < config->states; k++) {
             emit_buffer(top, plan, i, config->state[k].name, &layer->state[k], false);
             emit_state(top, plan, i, k);
-            states++;
         }
     }
     sc_scope_flag(top, "offloading", plan->options.offloading);

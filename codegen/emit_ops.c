@@ -6,8 +6,8 @@
 #include "template.h"
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
-    static const char *const lists[] = { "first_ops", "last_ops", "linears", "attentions",
-                                         "mixtures" };
+    static const char *const lists[] = { "first_ops",  "last_ops", "linears",
+                                         "attentions", "mixtures", "convs" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
     set->fresh =
@@ -36,17 +36,27 @@ static const char *stride_of(const sc_op_set *set, sc_span span) {
                           sc_macro(set->top->pool, value_of(set, span)->name));
 }
 
+/* " + 64", "" for the value's beginning. */
+static const char *offset_text(const sc_op_set *set, sc_span span) {
+    sc_pool *pool = set->top->pool;
+    const char *text = span.at ? sc_pool_printf(pool, " + %lld", (long long)span.at) : "";
+    if (span.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)span.step);
+    return text ? text : "";
+}
+
 /* "m->x + row * X_STRIDE + 64". */
 static const char *row_of(const sc_op_set *set, const char *field, sc_span span) {
     sc_pool *pool = set->top->pool;
     const char *text = sc_pool_printf(pool, "m->%s + row * %s", field, stride_of(set, span));
-    return span.at && text ? sc_pool_printf(pool, "%s + %lld", text, (long long)span.at) : text;
+    return text ? sc_pool_printf(pool, "%s%s", text, offset_text(set, span)) : NULL;
 }
 
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b, o the rows that are read and written, w, W
- * the weights, 0 … 5 the counts, f, g the factors, p the token's position, r the rope. */
+ * the weights, 0 … 5 the counts, f, g the factors, p the token's position, i its id, t the
+ * activation, r the rope. */
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
@@ -56,11 +66,25 @@ static const struct {
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
     [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
+    [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_SCALE] = { "scale", "aw01o" },
+    [SC_ROW_LOOKUP] = { "lookup", "afwgi10o" },
+    [SC_ROW_TANH] = { "tanh_row", "a0o" },
+    [SC_ROW_MAGNITUDE] = { "match_magnitude", "abf0o" },
+    [SC_ROW_PREDICT] = { "predict", "ab01o" },
+    [SC_ROW_CORRECT] = { "correct", "ab01o" },
+    [SC_ROW_SPARSE_GATE] = { "sparse_gate", "abft0o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
 };
 
 static const char *weight_text(const sc_op_set *set, const sc_weight *w) {
     return w ? sc_pool_printf(set->top->pool, "%s->%s", set->weights, w->field) : "NULL";
+}
+
+static const char *act_name(sc_activation act) {
+    static const char *const names[SC_ACTS] = { "",         "vec_silu", "vec_gelu", "vec_gelu_tanh",
+                                                "vec_relu", "vec_relu2" };
+    return names[act];
 }
 
 static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char letter) {
@@ -82,6 +106,10 @@ static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char 
         return sc_pool_strdup(pool, sc_float_literal(number, op->f[letter == 'g']));
     case 'p':
         return "position(s, row)";
+    case 'i':
+        return "token_of(s, row)";
+    case 't':
+        return act_name(op->act);
     case 'r':
         return sc_pool_printf(pool,
                               "m->cos%d + row * ROPE%d_PAIRS, m->sin%d + row * ROPE%d_PAIRS, "
@@ -197,12 +225,6 @@ static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
     sc_emit_cuda_linear(s, plan, &linear);
 }
 
-static const char *act_name(sc_activation act) {
-    static const char *const names[SC_ACTS] = { "",         "vec_silu", "vec_gelu", "vec_gelu_tanh",
-                                                "vec_relu", "vec_relu2" };
-    return names[act];
-}
-
 /* What is stored of one half of a panel's sums. */
 static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     sc_pool *pool = set->top->pool;
@@ -215,6 +237,12 @@ static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     if ((l->scale < 1 || l->scale > 1) && text)
         text = sc_pool_printf(pool, "%s * vec_set(%s)", text, sc_float_literal(scale, l->scale));
     return l->add && text ? sc_pool_printf(pool, "%s + vec_load(y)", text) : text;
+}
+
+/* Where a linear finds its weights. */
+static const char *weights_type(const sc_op_set *set) {
+    return sc_pool_printf(set->top->pool, "%s%s", set->plan->options.name,
+                          strcmp(set->weights, "w") ? "_weights" : "_layer_weights");
 }
 
 static const char *linear_what(const sc_op_set *set, const sc_linear *l) {
@@ -237,9 +265,12 @@ static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
     sc_scope_text(&s, "field", l->w->field);
     sc_scope_text(&s, "bias_field", l->bias ? l->bias->field : "");
     const char *x = operand_field(set, l->x);
-    sc_scope_text(&s, "x", l->x.at ? sc_pool_printf(pool, "%s + %lld", x, (long long)l->x.at) : x);
+    sc_scope_text(&s, "x", sc_pool_printf(pool, "%s%s", x, offset_text(set, l->x)));
+    sc_scope_text(&s, "weights_type", weights_type(set));
+    sc_scope_flag(&s, "layered", l->x.step || l->y.step);
     sc_scope_text(&s, "x_stride", stride_of(set, l->x));
     sc_scope_text(&s, "y", y->name);
+    sc_scope_text(&s, "y_at", offset_text(set, l->y));
     sc_scope_text(&s, "y_stride", stride_of(set, l->y));
     sc_scope_text(&s, "what", linear_what(set, l));
     sc_scope_number(&s, "in", l->in);
@@ -266,6 +297,8 @@ static const char *linear_name(sc_op_set *set, const sc_op *op, const sc_row_op 
     const sc_linear *l = &op->linear;
     sc_pool *pool = set->top->pool;
     const char *text = sc_op_text(pool, set->plan->graph, op);
+    if (strcmp(set->weights, "w") && text)
+        text = sc_pool_printf(pool, "%s, of no layer", text);
     if (norm && text) /* a device norms on the way */
         text = sc_pool_printf(pool, "%s, normed by eps %g", text, (double)norm->f[0]);
     int number = 0;
@@ -299,6 +332,8 @@ static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op, const s
     sc_scope body = sc_scope_item(item, "linear");
     const sc_row_op *before = set->plan->options.cuda ? norm : NULL;
     sc_scope_text(&body, "fn", linear_name(set, op, before));
+    sc_scope_text(&body, "weights", set->weights);
+    sc_scope_flag(&body, "layered", op->linear.x.step || op->linear.y.step);
     if (set->plan->options.cuda) {
         sc_scope_flag(&body, "normed", norm != NULL);
         if (norm)
@@ -314,6 +349,8 @@ static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op, const s
 
 static void emit_span(const sc_op_set *set, sc_scope *s, const char *what, sc_span span) {
     sc_pool *pool = set->top->pool;
+    if (span.value < 0)
+        return;
     sc_scope_text(s, sc_pool_printf(pool, "%s_from", what),
                   sc_pool_printf(pool, "s->model->%s + row * %s + %lld", value_of(set, span)->name,
                                  stride_of(set, span), (long long)span.at));
@@ -336,7 +373,8 @@ static void emit_slopes(const sc_op_set *set, sc_scope *s, const sc_attention *a
 static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a, int layer,
                            const char *layers) {
     const sc_plan *plan = set->plan;
-    const int shape = plan->layer[layer].shape;
+    const bool keeps = a->k.value >= 0;
+    const int shape = plan->layer[plan->config->layer[layer].kv_source].shape;
     const int64_t group = a->heads / a->kv_heads;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
     const sc_value *out = value_of(set, a->out);
@@ -364,6 +402,8 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_flag(&s, "ring", plan->shape[shape].evicted > 0);
     sc_scope_flag(&s, "q_norm", a->q_norm != NULL);
     sc_scope_flag(&s, "k_norm", a->k_norm != NULL);
+    sc_scope_text(&s, "q_norm_field", a->q_norm ? a->q_norm->field : "");
+    sc_scope_text(&s, "k_norm_field", a->k_norm ? a->k_norm->field : "");
     sc_scope_real(&s, "norm_eps", a->norm_eps);
     sc_scope_real(&s, "scale", a->scale);
     sc_scope_flag(&s, "roped", a->rope >= 0);
@@ -382,6 +422,12 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     }
     sc_scope body = sc_scope_item(item, "attention");
     sc_scope_number(&body, "attention_id", set->kind);
+    sc_scope_flag(&body, "keeps", keeps);
+    sc_scope_flag(&s, "keeps", keeps);
+    sc_scope_text(&body, "source",
+                  keeps ? "layer"
+                        : sc_pool_printf(set->top->pool, "%s_place[layer].source",
+                                         plan->options.name));
     if (plan->options.cuda) {
         sc_scope_text(&body, "q_norm_w", device_weight(set, a->q_norm));
         sc_scope_text(&body, "k_norm_w", device_weight(set, a->k_norm));
@@ -405,10 +451,12 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_real(&s, "alpha", e->alpha);
     sc_scope_real(&s, "limit", e->limit);
     sc_scope_text(&s, "gated",
-                  e->limit > 0 ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
-                               : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
+                  e->limit > 0
+                      ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
+                      : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
     sc_scope_flag(&s, "bias", e->gate_up_bias != NULL);
     sc_scope_flag(&s, "weigh_input", e->weigh_input);
+    sc_scope_flag(&s, "add", e->add);
     sc_scope_text(&s, "x", e->weigh_input ? value_of(set, e->x)->name : operand_field(set, e->x));
     sc_scope_text(&s, "x_stride", stride_of(set, e->x));
     sc_scope_text(&s, "route", value_of(set, e->route)->name);
@@ -425,6 +473,29 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
         set->top->rc = s.rc ? s.rc : body.rc;
 }
 
+/* ---- convolutions ---- */
+
+static void emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers) {
+    set->rounds = true;
+    sc_scope s = sc_scope_item(set->top, "convs");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "channels", c->channels);
+    sc_scope_number(&s, "columns", c->columns);
+    sc_scope_number(&s, "state", c->state);
+    sc_scope_flag(&s, "activated", c->act != SC_ACT_NONE);
+    sc_scope_text(&s, "act", act_name(c->act));
+    sc_scope_text(&s, "w", c->w->field);
+    sc_scope_flag(&s, "bias", c->bias != NULL);
+    sc_scope_text(&s, "bias_field", c->bias ? c->bias->field : "");
+    sc_scope_text(&s, "x", row_of(set, value_of(set, c->x)->name, c->x));
+    sc_scope_text(&s, "y", row_of(set, value_of(set, c->y)->name, c->y));
+    sc_scope body = sc_scope_item(item, "conv");
+    sc_scope_number(&body, "conv_id", set->kind);
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
 /* ---- lists ---- */
 
 /* Before a linear reads what a linear, or the embedding, has left as floats. */
@@ -435,6 +506,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
     sc_scope_flag(&item, "linear", false);
     sc_scope_flag(&item, "attention", false);
     sc_scope_flag(&item, "experts", false);
+    sc_scope_flag(&item, "conv", false);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
     if (item.rc || rows.rc)
@@ -443,7 +515,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts" };
+    static const char *const names[] = { "rows", "linear", "attention", "experts", "conv" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
@@ -455,7 +527,7 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
         else if (op->kind == SC_OP_EXPERTS && !op->experts.weigh_input)
             refresh(set, scope, name, op->experts.x);
         sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < 4; n++)
+        for (int n = 0; n < (int)(sizeof names / sizeof *names); n++)
             if (n != (int)op->kind)
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW) {
@@ -465,11 +537,15 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             if (op->kind == SC_OP_LINEAR) {
                 emit_linear(set, &item, op, norm);
                 set->fresh[op->linear.y.value] = false;
-            } else if (op->kind == SC_OP_ATTENTION)
+            } else if (op->kind == SC_OP_ATTENTION) {
                 emit_attention(set, &item, &op->attention, layer, layers);
-            else {
+                set->fresh[op->attention.out.value] = false;
+            } else if (op->kind == SC_OP_EXPERTS) {
                 emit_experts(set, &item, &op->experts, layers);
                 set->fresh[op->experts.out.value] = false;
+            } else {
+                emit_conv(set, &item, &op->conv, layers);
+                set->fresh[op->conv.y.value] = false;
             }
             norm = NULL;
             i++;
@@ -489,8 +565,10 @@ void sc_emit_end(sc_op_set *set) {
                       set->used[i]);
     sc_scope_flag(set->top, "uses_position",
                   set->used[SC_ROW_POSITION] || set->used[SC_ROW_TEMPERATURE]);
+    sc_scope_flag(set->top, "uses_token", set->used[SC_ROW_LOOKUP]);
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
+    sc_scope_flag(set->top, "uses_weight_of", set->rounds);
     if (set->plan->options.cuda)
         sc_scope_number(set->top, "head_norm", norm_number(set, g->last.op[0].row.f[0]));
 }

@@ -28,7 +28,7 @@ typedef enum {
     SC_KEY_COUNT, /* a whole number from 0 on */
     SC_KEY_REAL,  /* any finite number */
     SC_KEY_FLAG,
-    SC_KEY_NUMBERS, /* a list of numbers or flags */
+    SC_KEY_NUMBERS, /* a list of numbers or flags; one number is a list of it */
     SC_KEY_FIXED,   /* a flag: nothing but the fallback is done */
     SC_KEY_NOTHING  /* changes nothing in inference: read so that it is known */
 } sc_key_kind;
@@ -54,6 +54,8 @@ struct sc_family {
     bool window_not_null;              /* sliding_window must not be null */
     bool window_switch;                /* use_sliding_window false makes sliding_window null */
 
+    bool per_layer; /* per_layer_config may tell layers apart: of others it is refused */
+
     const char *no_cache; /* why no cache can be cast of it; NULL: it can */
 
     /* Layer types when the file lists none: by the period, else by what windows there are. */
@@ -75,6 +77,7 @@ struct sc_family {
 
     /* The graph. NULL: only the cache can be cast. */
     void (*build)(sc_builder *b);
+    unsigned builds; /* besides full and sliding layers: a bit, 1u << type, per type */
     int64_t vocab_size, intermediate_size, bos_token_id, eos_token_id; /* size 0: no such key */
     const char *hidden_act, *act_key; /* NULL: "silu", "hidden_act" */
     double eps;                       /* 0: 1e-6 */

@@ -27,11 +27,14 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
         w[0] = op->attention.q_norm;
         w[1] = op->attention.k_norm;
         w[2] = op->attention.sinks;
-    } else {
+    } else if (op->kind == SC_OP_EXPERTS) {
         w[0] = op->experts.gate_up;
         w[1] = op->experts.down;
         w[2] = op->experts.gate_up_bias;
         w[3] = op->experts.down_bias;
+    } else {
+        w[0] = op->conv.w;
+        w[1] = op->conv.bias;
     }
     for (int k = 0; k < SC_OP_WEIGHTS; k++)
         if (w[k] && !i--)
@@ -61,13 +64,17 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->attention.q);
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
-        } else {
+        } else if (op->kind == SC_OP_EXPERTS) {
             if (op->experts.weigh_input)
                 mark_floats(g, op->experts.x);
             else
                 g->value[op->experts.x.value].operand = true;
             mark_floats(g, op->experts.route);
-            mark_floats(g, op->experts.out);
+            if (op->experts.add)
+                mark_floats(g, op->experts.out);
+        } else {
+            mark_floats(g, op->conv.x);
+            mark_floats(g, op->conv.y);
         }
     }
 }
@@ -174,9 +181,13 @@ static const char *const acts[SC_ACTS] = { "none", "silu", "gelu", "gelu_pytorch
 
 static const char *const rows[SC_ROWS] = {
     [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
-    [SC_ROW_ADD] = "add",           [SC_ROW_ROPE_PAIRS] = "rope_pairs",
-    [SC_ROW_ROUTE] = "route",       [SC_ROW_POSITION] = "position",
-    [SC_ROW_TEMPERATURE] = "temperature",
+    [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
+    [SC_ROW_SCALE] = "scale",       [SC_ROW_LOOKUP] = "lookup",
+    [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_TANH] = "tanh",         [SC_ROW_MAGNITUDE] = "magnitude",
+    [SC_ROW_PREDICT] = "predict",   [SC_ROW_CORRECT] = "correct",
+    [SC_ROW_SPARSE_GATE] = "sparse_gate",
+    [SC_ROW_POSITION] = "position", [SC_ROW_TEMPERATURE] = "temperature",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -185,6 +196,8 @@ static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
     const char *text = g->value[s.value].name;
     if (s.at)
         text = sc_pool_printf(pool, "%s + %lld", text, (long long)s.at);
+    if (s.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)s.step);
     return text ? text : "";
 }
 
@@ -202,6 +215,8 @@ static const char *row_text(sc_pool *pool, const sc_graph *g, const sc_row_op *r
         text = sc_pool_printf(pool, "%s, %s", text, span_text(pool, g, r->b));
     if (r->rope >= 0 && text)
         text = sc_pool_printf(pool, "%s, rope %d", text, r->rope);
+    if (r->act && text)
+        text = sc_pool_printf(pool, "%s, %s", text, acts[r->act]);
     for (int i = 0; i < 6 && text; i++)
         if (r->n[i])
             text = sc_pool_printf(pool, "%s%s%lld", text, i && r->n[i - 1] ? " x " : ", ",
@@ -251,8 +266,10 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
     if (a->sinks && text)
         text = sc_pool_printf(pool, "%s, sinks", text);
     if (a->q_norm && text)
-        text = sc_pool_printf(pool, "%s, q_norm and k_norm eps %s", text,
+        text = sc_pool_printf(pool, "%s, q_norm%s eps %s", text, a->k_norm ? " and k_norm" : "",
                               real_text(real, a->norm_eps));
+    if (a->k.value < 0 && text)
+        text = sc_pool_printf(pool, "%s, of another layer's keys and values", text);
     if (a->rope >= 0 && text)
         text = sc_pool_printf(pool, "%s, rope %d", text, a->rope);
     return text;
@@ -261,8 +278,8 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
 static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
     char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
     const char *text = sc_pool_printf(
-        pool, "%s += experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
-        span_text(pool, g, e->x), span_text(pool, g, e->route),
+        pool, "%s %s experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
+        e->add ? "+=" : "=", span_text(pool, g, e->x), span_text(pool, g, e->route),
         e->weigh_input ? ", which weighs it" : "", (long long)e->top_k, (long long)e->experts,
         (long long)e->ffn);
     if (e->gate_up_bias && text)
@@ -273,6 +290,14 @@ static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_exper
                           real_text(alpha, e->alpha), real_text(limit, e->limit));
 }
 
+static const char *conv_text(sc_pool *pool, const sc_graph *g, const sc_conv *c) {
+    const char *text =
+        sc_pool_printf(pool, "%s = conv %s: channels %lld, columns %lld%s",
+                       span_text(pool, g, c->y), span_text(pool, g, c->x), (long long)c->channels,
+                       (long long)c->columns, c->bias ? ", bias" : "");
+    return c->act && text ? sc_pool_printf(pool, "%s, %s", text, acts[c->act]) : text;
+}
+
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
     if (op->kind == SC_OP_ROW)
         return row_text(pool, graph, &op->row);
@@ -280,7 +305,9 @@ const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
         return linear_text(pool, graph, &op->linear);
     if (op->kind == SC_OP_ATTENTION)
         return attention_text(pool, graph, &op->attention);
-    return experts_text(pool, graph, &op->experts);
+    if (op->kind == SC_OP_EXPERTS)
+        return experts_text(pool, graph, &op->experts);
+    return conv_text(pool, graph, &op->conv);
 }
 
 /* ---- print ---- */

@@ -37,7 +37,7 @@ typedef enum {
     SC_WEIGHT_LINEAR, /* rows of its parts one after another, each a sum over in */
     SC_WEIGHT_GATED,  /* two parts: gate and up, whose rows are made in pairs */
     SC_WEIGHT_ROWS,   /* looked up by row: an embedding */
-    SC_WEIGHT_FLOATS, /* a vector, float32 whatever the dtype */
+    SC_WEIGHT_FLOATS, /* a vector or a small table, float32 whatever the dtype */
     SC_WEIGHT_BIAS,   /* of a linear, float32 */
     SC_WEIGHT_GATED_BIAS
 } sc_weight_kind;
@@ -60,10 +60,10 @@ typedef struct {
     bool floats;      /* something else reads it, or adds to it */
 } sc_value;
 
-/* Elements at … of a row of a value. */
+/* Elements at … of a row of a value; in layer i of a list of layers, at + i * step …. */
 typedef struct {
     int value; /* -1: none */
-    int64_t at;
+    int64_t at, step;
 } sc_span;
 
 /* ---- operations ---- */
@@ -93,11 +93,19 @@ typedef enum {
     SC_ROW_RMS_NORM,   /* n[0] runs of n[1], each by w [n[1]] (NULL: none); f[0] eps */
     SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none); w is n[2] further on per run */
     SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
+    SC_ROW_MULTIPLY,   /* out = a b, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
     SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1,
                       * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
                       * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
     SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROW_SCALE,    /* out = a w, n[0] wide; w has n[1], as many or one */
+    SC_ROW_LOOKUP,   /* out = f[0] a + f[1] row id of w [n[1], n[0]]; row 0 for ids from n[1] on */
+    SC_ROW_TANH,     /* out = tanh(a), n[0] wide */
+    SC_ROW_MAGNITUDE, /* out = a sqrt(mean(b^2) / max(mean(a^2), f[0])), n[0] wide */
+    SC_ROW_PREDICT,   /* n[0] in n[1] streams: out_j = a_j + sum over i of b[j n[1] + i] a_i */
+    SC_ROW_CORRECT,   /* the same streams: out_j += (b[j] + 1) a */
+    SC_ROW_SPARSE_GATE, /* out = act(max(a - mean(a) - f[0] std(a), 0)) b, n[0] wide */
     SC_ROW_TEMPERATURE, /* out = a (f[0] log(1 + floor((position + 1) / n[1])) + 1), n[0] wide */
     SC_ROWS
 } sc_row_kind;
@@ -108,6 +116,7 @@ typedef struct {
     const sc_weight *w, *w2;
     int64_t n[6];
     float f[2];
+    sc_activation act;
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
 
@@ -129,7 +138,7 @@ typedef struct {
     bool chunked;   /* of positions i * window … (i + 1) * window - 1 */
     float scale;                                   /* of q.k */
     float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
-    sc_span q, k, v, out;             /* k, v: none where the layer reads another's cache */
+    sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
     const sc_weight *sinks; /* [heads]: a score more in each softmax, of no value; NULL: none */
@@ -137,18 +146,33 @@ typedef struct {
     int rope;           /* rotates q and k, in halves; -1: none */
 } sc_attention;
 
-/* out += sum over the chosen experts of weight * down(act(gate(x)) * up(x)). */
+/* out (+)= sum over the chosen experts of weight * down(act(gate(x)) * up(x)). */
 typedef struct {
     int64_t experts, top_k, hidden, ffn;
     sc_activation act;
     float alpha, limit;              /* limit not 0: GptOssExperts' gate, templates/ops/experts.c */
     bool weigh_input;                /* x is weighed instead: Llama4TextMoe */
+    bool add;                        /* onto out */
     sc_span x, route, out;           /* route: what SC_ROW_ROUTE wrote */
     const sc_weight *gate_up, *down; /* a block per expert */
     const sc_weight *gate_up_bias, *down_bias; /* NULL: none */
 } sc_experts;
 
-typedef enum { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION, SC_OP_EXPERTS } sc_op_kind;
+/*
+ * A convolution of each channel by itself over the tokens so far: y[t] = act(bias + sum over k of
+ * w[k] x[t - columns + 1 + k]), zeros before the first. x as the cache's dtype has it: the last
+ * columns of it are a state of the layer. torch.nn.Conv1d with a group per channel, padded on the
+ * left.
+ */
+typedef struct {
+    int64_t channels, columns;
+    sc_activation act;
+    sc_span x, y;              /* [channels]; may be one */
+    int state;                 /* among the layer's: its conv_state */
+    const sc_weight *w, *bias; /* [channels, columns]; [channels], NULL: none */
+} sc_conv;
+
+typedef enum { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION, SC_OP_EXPERTS, SC_OP_CONV } sc_op_kind;
 
 typedef struct {
     sc_op_kind kind;
@@ -157,6 +181,7 @@ typedef struct {
         sc_linear linear;
         sc_attention attention;
         sc_experts experts;
+        sc_conv conv;
     };
 } sc_op;
 

@@ -1,7 +1,9 @@
 /* graph_build.c - see graph_build.h. */
 #include "graph_build.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "rope.h"
@@ -57,6 +59,16 @@ sc_op *sc_build_op(sc_builder *b, sc_op_kind kind) {
     memset(op, 0, sizeof *op);
     op->kind = kind;
     return op;
+}
+
+void sc_build_fail(sc_builder *b, const char *key, const char *format, ...) {
+    char reason[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(reason, sizeof reason, format, list);
+    va_end(list);
+    if (!b->rc)
+        b->rc = sc_fail(b->err, SC_EINPUT, "%s: %s: %s", b->config->path, key, reason);
 }
 
 bool sc_build_flag(const sc_builder *b, const char *key) {
@@ -189,6 +201,16 @@ const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width,
     return sc_build_weight(b, SC_WEIGHT_FLOATS, field_of(b, name), 1, 1, &part);
 }
 
+const sc_weight *sc_build_table(sc_builder *b, const char *name, int rank, const int64_t *shape) {
+    sc_part part = sc_build_vector(b, name, 1);
+    part.rank = rank;
+    for (int i = 0; i < rank; i++) {
+        part.shape[i] = shape[i];
+        part.rows *= i + 1 < rank ? shape[i] : 1;
+    }
+    return sc_build_weight(b, SC_WEIGHT_FLOATS, field_of(b, name), shape[rank - 1], 1, &part);
+}
+
 /* ---- rows ---- */
 
 sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span second, sc_span out) {
@@ -233,6 +255,39 @@ void sc_build_add(sc_builder *b, sc_span a, float fa, sc_span c, float fb, int64
     row->n[0] = width;
     row->f[0] = fa;
     row->f[1] = fb;
+}
+
+void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out) {
+    sc_build_row(b, SC_ROW_MULTIPLY, a, c, out)->n[0] = width;
+}
+
+/* ---- states ---- */
+
+int sc_build_state(const sc_builder *b, const char *name) {
+    const sc_layer_config *c = &b->config->layer[b->layer];
+    int i = 0;
+    while (i < c->states - 1 && strcmp(c->state[i].name, name))
+        i++;
+    assert(i < c->states && !strcmp(c->state[i].name, name));
+    return i;
+}
+
+void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
+                   sc_span y) {
+    const int state = sc_build_state(b, "conv_state");
+    const int64_t *dim = b->config->layer[b->layer].state[state].dim;
+    const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
+    const char *bias_name = sc_pool_printf(b->pool, "%s.bias", module);
+    if (!weight || !bias_name) {
+        no_memory(b);
+        return;
+    }
+    sc_conv c = { .channels = dim[0], .columns = dim[1], .act = act, .state = state };
+    c.x = x;
+    c.y = y;
+    c.w = sc_build_table(b, weight, 3, (const int64_t[]){ dim[0], 1, dim[1] });
+    c.bias = bias ? sc_build_floats(b, bias_name, dim[0], 0) : NULL;
+    sc_build_op(b, SC_OP_CONV)->conv = c;
 }
 
 /* ---- linears ---- */
@@ -326,8 +381,13 @@ sc_span sc_build_qkv_by_head(sc_builder *b, sc_span x, const char *module, bool 
             .field = "qkv_proj", .part = part, .bias_part = bias_part, .parts = 3, .bias = bias });
 }
 
+const sc_layer_config *sc_build_kv(const sc_builder *b) {
+    return &b->config->layer[b->config->layer[b->layer].kv_source];
+}
+
 sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
-    const sc_layer_config *c = &b->config->layer[b->layer];
+    const sc_layer_config *c = sc_build_kv(b);
+    const bool shares = c != &b->config->layer[b->layer];
     const int64_t heads = b->config->num_attention_heads;
     const sc_span out = sc_build_value(b, "attended", heads * c->v_head_dim);
     sc_attention *a = &sc_build_op(b, SC_OP_ATTENTION)->attention;
@@ -341,8 +401,8 @@ sc_attention *sc_build_attention(sc_builder *b, sc_span qkv, int rope) {
     a->scale = (float)(1 / sqrt((double)c->head_dim));
     a->rope = rope;
     a->q = qkv;
-    a->k = sc_build_at(qkv, heads * c->head_dim);
-    a->v = sc_build_at(a->k, c->kv_heads * c->head_dim);
+    a->k = shares ? sc_nowhere : sc_build_at(qkv, heads * c->head_dim);
+    a->v = shares ? sc_nowhere : sc_build_at(a->k, c->kv_heads * c->head_dim);
     a->out = out;
     return a;
 }
@@ -375,7 +435,7 @@ void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *modu
 }
 
 int64_t sc_build_attended(const sc_builder *b) {
-    return b->config->num_attention_heads * b->config->layer[b->layer].v_head_dim;
+    return b->config->num_attention_heads * sc_build_kv(b)->v_head_dim;
 }
 
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope) {
@@ -501,46 +561,50 @@ static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const 
 }
 
 static void check_experts(sc_builder *b, const sc_expert_spec *spec) {
-    const char *path = b->config->path;
     const int64_t groups = spec->groups, of_group = groups ? spec->experts / groups : 0;
-    if (b->rc)
-        return;
     if (spec->top_k < 1 || spec->top_k > spec->experts || spec->experts > SC_MOST_EXPERTS)
-        b->rc =
-            sc_fail(b->err, SC_EINPUT, "%s: num_experts_per_tok: %lld of %lld experts, at most %d",
-                    path, (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
+        sc_build_fail(b, "num_experts_per_tok", "%lld of %lld experts, at most %d",
+                      (long long)spec->top_k, (long long)spec->experts, SC_MOST_EXPERTS);
     else if (groups && (spec->experts % groups || of_group < 2 || spec->top_groups < 1 ||
                         spec->top_groups > groups || spec->top_k > spec->top_groups * of_group))
-        b->rc = sc_fail(b->err, SC_EINPUT,
-                        "%s: n_group: %lld experts in %lld groups, %lld chosen of %lld groups "
-                        "(groups are alike and of two at least, and hold what is chosen)",
-                        path, (long long)spec->experts, (long long)groups, (long long)spec->top_k,
-                        (long long)spec->top_groups);
+        sc_build_fail(b, "n_group",
+                      "%lld experts in %lld groups, %lld chosen of %lld groups (groups are alike "
+                      "and of two at least, and hold what is chosen)",
+                      (long long)spec->experts, (long long)groups, (long long)spec->top_k,
+                      (long long)spec->top_groups);
 }
 
-/* The ids and weights of the experts that each token chooses: "route". */
-static sc_span build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+sc_span sc_build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+    check_experts(b, spec);
+    if (b->rc)
+        return x;
     const sc_span scores =
         sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "router", spec->experts),
                         &(sc_linear_spec){ .field = "router",
                                            .module = { spec->router },
                                            .out = { spec->experts },
-                                           .bias = spec->router_bias });
-    const sc_weight *correction =
-        spec->correction ? sc_build_floats(b, spec->correction, spec->experts, 0) : NULL;
+                                           .bias = spec->router_bias,
+                                           .scale = spec->router_scale });
+    const sc_weight *correction = NULL, *expert_scale = NULL;
+    if (spec->correction)
+        correction = sc_build_floats(b, spec->correction, spec->experts, 0);
+    if (spec->expert_scale)
+        expert_scale = sc_build_floats(b, spec->expert_scale, spec->experts, 0);
     const sc_span route = sc_build_value(b, "route", 2 * spec->top_k);
     sc_row_op *row = sc_build_row(b, SC_ROW_ROUTE, scores, sc_nowhere, route);
     const int64_t n[6] = { spec->experts, spec->top_k,  spec->normalise,
                            spec->sigmoid, spec->groups, spec->top_groups };
     memcpy(row->n, n, sizeof n);
     row->w = correction;
+    row->w2 = expert_scale;
     row->f[0] = spec->scale > 0 ? spec->scale : 1;
     return route;
 }
 
-void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_spec *spec,
+                     sc_span out, bool add) {
     const int64_t hidden = b->graph->hidden;
-    check_experts(b, spec);
+    const char *const up[] = { spec->gate, spec->up }, *const down[] = { spec->down };
     if (b->rc)
         return;
     sc_experts e = { .experts = spec->experts, .top_k = spec->top_k, .hidden = hidden };
@@ -549,10 +613,10 @@ void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
     e.alpha = spec->alpha;
     e.limit = spec->limit;
     e.weigh_input = spec->weigh_input;
+    e.add = add;
     e.x = x;
-    e.route = build_route(b, x, spec);
-    e.out = b->x;
-    const char *const up[] = { spec->gate, spec->up }, *const down[] = { spec->down };
+    e.route = route;
+    e.out = out;
     e.gate_up =
         expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2, up, spec->ffn, hidden);
     e.down = expert_weight(b, SC_WEIGHT_LINEAR, "experts_down", spec, 1, down, hidden, spec->ffn);
@@ -563,6 +627,10 @@ void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
             expert_weight(b, SC_WEIGHT_BIAS, "experts_down_bias", spec, 1, down, hidden, 1);
     }
     sc_build_op(b, SC_OP_EXPERTS)->experts = e;
+}
+
+void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
+    sc_build_routed(b, x, sc_build_route(b, x, spec), spec, b->x, true);
 }
 
 /* ---- ropes ---- */
@@ -582,7 +650,7 @@ static bool same_rope(const sc_rope *a, const sc_rope *b) {
 int sc_build_rope(sc_builder *b, int64_t head_dim) {
     sc_graph *g = b->graph;
     const sc_config *c = b->config;
-    const bool slides = c->layer[b->layer].type == SC_SLIDING_ATTENTION;
+    const bool slides = sc_build_kv(b)->type == SC_SLIDING_ATTENTION;
     sc_rope rope;
     if (!b->rc)
         b->rc = sc_rope_make(&rope, b->pool, slides ? &c->sliding_rope : &c->rope, head_dim,

@@ -40,6 +40,10 @@ sc_span sc_build_at(sc_span span, int64_t at);
 /* A new operation, zeroed but for its kind. Never NULL: after a failure a spare one. */
 sc_op *sc_build_op(sc_builder *b, sc_op_kind kind);
 
+/* The config's key is not what can be built: "FILE: KEY: " and the reason, as printf has it. */
+void sc_build_fail(sc_builder *b, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Of one of the family's own keys: is it on; its number, SC_NULL where it is null. */
 bool sc_build_flag(const sc_builder *b, const char *key);
 double sc_build_number(const sc_builder *b, const char *key);
@@ -72,6 +76,8 @@ sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field
                            int parts, const sc_part *part);
 /* A vector under its own name. */
 const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width, float plus);
+/* A small tensor of any rank, row by row. */
+const sc_weight *sc_build_table(sc_builder *b, const char *name, int rank, const int64_t *shape);
 
 /* ---- operations ---- */
 
@@ -117,9 +123,18 @@ void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, boo
 /* The same with a norm of its own before it is added: "out". */
 void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
                           const char *norm);
+/* Where the layer's first state of that name is among its states; it must have one. */
+int sc_build_state(const sc_builder *b, const char *name);
+/* The convolution of the layer's conv_state, with the module's weights; y may be x. */
+void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
+                   sc_span y);
+/* out = a c, width wide. */
+void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
 /* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
  * attention; o_proj reads its out. */
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);
+/* The layer whose keys and values this one reads: itself, unless it shares. */
+const sc_layer_config *sc_build_kv(const sc_builder *b);
 /* Width of what attention gives: heads of v_head_dim. */
 int64_t sc_build_attended(const sc_builder *b);
 /* act(W x + b) of one module; "ffn". */
@@ -144,7 +159,9 @@ typedef struct {
     float scale;                  /* of all weights; 0: 1 */
     const char *router;           /* "mlp.gate" */
     bool router_bias;             /* its linear has one */
+    float router_scale;           /* of its scores; 0: 1 */
     const char *correction;       /* a vector that is added to the scores to choose by */
+    const char *expert_scale;     /* a vector: of each expert's weights */
     const char *prefix;           /* "mlp.experts" */
     const char *gate, *up, *down; /* "gate_proj"; gate NULL: prefix.gate_up_proj, prefix.down_proj */
     bool in_out;                  /* those are [experts, in, out] */
@@ -155,6 +172,10 @@ typedef struct {
 } sc_expert_spec;
 enum { SC_MOST_EXPERTS = 4096 };
 void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec);
+/* Its two halves: what experts each token takes, by x; what they make of x, into out. */
+sc_span sc_build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec);
+void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_spec *spec,
+                     sc_span out, bool add);
 
 /* The index of the layer's rope for that width of a head. */
 int sc_build_rope(sc_builder *b, int64_t head_dim);
@@ -162,6 +183,14 @@ int sc_build_rope(sc_builder *b, int64_t head_dim);
 /* Of families whose graph another one's is too: olmo2.c, gemma2.c. */
 void sc_build_olmo2(sc_builder *b);
 void sc_build_gemma2(sc_builder *b, bool qk_norm);
+
+/* What gemma3n shares with gemma4: gemma4_text.c. Attention with norms of q, k and v (k_is_v: v is
+ * k, before both are normed), of scale 1, reading another layer's keys and values where it shares. */
+sc_attention *sc_build_gemma4_attention(sc_builder *b, sc_span x, bool k_is_v);
+/* Every token's inputs to all layers, before the layers: the span of a layer's own. */
+sc_span sc_build_layer_inputs(sc_builder *b);
+/* The layer's, gated by x: to be added to the residual stream; "out". */
+sc_span sc_build_layer_input(sc_builder *b, sc_span x, sc_span input);
 
 /* Where a decoder of llama's shape differs from the next. */
 typedef struct {

@@ -139,7 +139,7 @@ static bool has_kernels(const sc_graph *g, const sc_op *op) {
         return op->row.kind == SC_ROW_RMS_NORM && op->row.a.value == g->embedded.value;
     if (op->kind == SC_OP_ATTENTION)
         return op->attention.softcap <= 0 && !op->attention.alibi;
-    if (op->kind == SC_OP_EXPERTS)
+    if (op->kind != SC_OP_LINEAR)
         return false;
     const bool plain = l->scale >= 1 && l->scale <= 1;
     return plain && (l->gated ? l->act == SC_ACT_SILU : !l->act);

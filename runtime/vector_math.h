@@ -29,6 +29,17 @@ static inline vec vec_load(const float *p) {
 
 static inline void vec_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
 
+/* The first count of them, which may be more than there are; zeros behind. */
+static inline vec vec_load_part(const float *p, long count) {
+    vec v = { 0 };
+    memcpy(&v, p, count < SC_LANES ? (size_t)count * sizeof *p : sizeof v);
+    return v;
+}
+
+static inline void vec_store_part(float *p, vec v, long count) {
+    memcpy(p, &v, count < SC_LANES ? (size_t)count * sizeof *p : sizeof v);
+}
+
 static inline vec vec_set(float x) { return x - (vec){ 0 }; }
 
 static inline vec vec_max(vec a, vec b) {

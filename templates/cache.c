@@ -22,11 +22,12 @@
 #define API __attribute__((visibility("default")))
 
 /* Layer by layer: where its keys and values lie in {{#offloading}}its arena{{/offloading}}{{^offloading}}the arena{{/offloading}}, of which shape
- * they are (-1: it keeps none), the layer whose keys and values it reads (-1: it reads none){{#offloading}},
+ * they are (-1: it keeps none), the layer whose keys and values it reads (-1: it reads none){{#has_states}},
+ * the first of its states (-1: it has none){{/has_states}}{{#offloading}},
  * the first of its two slots (-1: it is resident){{/offloading}}. */
 const layer_place {{name}}_place[LAYERS] = {
 {{#places}}
-    { {{keys_offset}}, {{values_offset}}, {{shape}}, {{source}}{{#offloading}}, {{first_slot}}{{/offloading}} }, /* {{layer}}: {{layer_type}} */
+    { {{keys_offset}}, {{values_offset}}, {{shape}}, {{source}}{{#has_states}}, {{state}}{{/has_states}}{{#offloading}}, {{first_slot}}{{/offloading}} }, /* {{layer}}: {{layer_type}} */
 {{/places}}
 };
 
@@ -302,7 +303,9 @@ API int {{name}}_cache_pad({{name}}_cache *cache, const int64_t *padding, sc_err
 
 int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens,
                       sc_error *err) {
-    const int64_t capacity = shape_of(layer)->capacity, seen = cache->now.seen[layer][row];
+    const int64_t seen = cache->now.seen[layer][row];
+    const int64_t capacity =
+        {{name}}_place[layer].shape < 0 ? INT64_MAX : shape_of(layer)->capacity;
     if (tokens <= capacity - seen)
         return SC_OK;
     return sc_fail(err, SC_EFULL,
@@ -396,13 +399,15 @@ static int update_rows({{name}}_cache *cache, int layer, int from, int to, const
 }
 
 void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t tokens) {
-    const shape_info *shape = shape_of(layer);
 {{#offloading}}
     {{#cuda}}if (!cache->cuda){{/cuda}}
     write_back(cache, layer, row, tokens);
 {{/offloading}}
     cache->before[layer][row] = cache->now.seen[layer][row];
     cache->now.seen[layer][row] += tokens;
+    if ({{name}}_place[layer].shape < 0)
+        return;
+    const shape_info *shape = shape_of(layer);
     cache->now.kept[layer][row] =
         most(cache->now.kept[layer][row], cache->now.seen[layer][row] - shape->slots);
     if (shape->ring)
@@ -658,8 +663,9 @@ API int {{name}}_cache_crop({{name}}_cache *cache, int64_t tokens_to_remove, sc_
     if (rc)
         return rc;
     for (int layer = 0; layer < LAYERS; layer++)
-        for (int row = 0; row < BATCH && {{name}}_place[layer].shape >= 0; row++) {
-            cache->now.seen[layer][row] += tokens_to_remove;
+        for (int row = 0; row < BATCH; row++) {
+            cache->now.seen[layer][row] =
+                most(0, cache->now.seen[layer][row] + tokens_to_remove);
 {{#has_indexer}}
             cache->now.indexed[layer][row] =
                 least(cache->now.indexed[layer][row], cache->now.seen[layer][row]);

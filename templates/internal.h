@@ -40,6 +40,16 @@ enum {
 {{#has_states}}
 enum { STATES = {{state_count}} }; /* convolutions and recurrent states */
 
+/* One of a layer's states: a row is [channels, columns] of size bytes each; a recurrent state is one
+ * channel. */
+typedef struct {
+    int layer, index, recurrent;
+    size_t offset, size;
+    int64_t channels, columns;
+} state_place;
+
+extern const state_place {{name}}_state[STATES];
+
 {{/has_states}}
 {{#has_indexer}}
 typedef {{indexer_ctype}} indexer_key; /* {{dtype}} */
@@ -54,10 +64,10 @@ enum { SLOTS = {{slot_count}} }; /* two on the device for every shape of offload
 extern const size_t {{name}}_slot[SLOTS]; /* where they begin in the arena: keys, then values */
 {{/offloading}}
 
-/* Where a layer's buffers lie, of which shape they are, whose it reads{{#offloading}}, its first slot{{/offloading}}. */
+/* Where a layer's buffers lie, of which shape they are, whose it reads{{#has_states}}, its first state{{/has_states}}{{#offloading}}, its first slot{{/offloading}}. */
 typedef struct {
     size_t keys, values; /* bytes from the start of the arena{{#offloading}}, the host's of an offloaded layer{{/offloading}} */
-    int shape, source{{#offloading}}, slots{{/offloading}};
+    int shape, source{{#has_states}}, state{{/has_states}}{{#offloading}}, slots{{/offloading}};
 } layer_place;
 
 extern const layer_place {{name}}_place[LAYERS];
@@ -112,6 +122,17 @@ struct sc_cache {
 {{/cuda}}
 };
 
+{{#has_states}}
+/* Of one row of the batch. */
+static inline size_t state_bytes(int i) {
+    return (size_t)({{name}}_state[i].channels * {{name}}_state[i].columns) * {{name}}_state[i].size;
+}
+
+static inline unsigned char *state_row(const {{name}}_cache *cache, int i, int row) {
+    return cache->arena + {{name}}_state[i].offset + (size_t)row * state_bytes(i);
+}
+
+{{/has_states}}
 /* Where the layer's keys and values are{{#offloading}} now: in a slot while it is updated, else at home{{/offloading}}. */
 static inline kv *keys_of(const {{name}}_cache *cache, int layer) {
 {{#offloading}}
@@ -171,10 +192,11 @@ void {{name}}_cache_occupy({{name}}_cache *cache, const int *slot_layer);
 int {{name}}_cache_whole(const {{name}}_cache *cache, sc_error *err);
 
 {{/cuda}}
-/* Room for tokens more in the row? SC_EFULL names position and room. */
+/* Room for tokens more in the row? SC_EFULL names position and room. A layer without keys and values
+ * takes any number. */
 int {{name}}_cache_room(const {{name}}_cache *cache, int layer, int row, int64_t tokens, sc_error *err);
 
-/* Counts tokens that put has put{{#offloading}}, and copies them home{{/offloading}}. */
+/* Counts tokens that the layer has been given{{#offloading}}, and copies home what put has put{{/offloading}}. */
 void {{name}}_cache_advance({{name}}_cache *cache, int layer, int row, int64_t tokens);
 
 {{#shapes}}

@@ -25,12 +25,27 @@ enum { BATCH = {{batch}}, LAYERS = {{layers}}, VOCAB = {{vocab}}, MAX_CACHE_LEN 
 static const int64_t eos_ids[] = { {{eos_ids}} };
 enum { EOS_IDS = {{eos_count}} };
 
-/* Shape of K and V, layer by layer, for the dump: [BATCH, kv_heads, slots, head_dim]. */
+/* Shape of K and V, layer by layer, for the dump: [BATCH, kv_heads, slots, head_dim]; 0: none. */
 static const int64_t kv_shape[LAYERS][4] = {
 {{#places}}
     { {{kv_heads}}, {{length}}, {{head_dim}}, {{v_head_dim}} },
 {{/places}}
 };
+{{#has_states}}
+
+/* What layers keep besides, for the dump too: [BATCH, dim]. */
+static const struct {
+    int layer, index, recurrent, rank;
+    int64_t dim[3], elements;
+    const char *dtype;
+    size_t size;
+} states[] = {
+{{#states}}
+    { {{layer}}, {{index}}, {{recurrent}}, {{rank}}, { {{dims}} }, {{elements}}, "{{state_dump}}", {{size}} },
+{{/states}}
+};
+enum { STATES = sizeof states / sizeof *states };
+{{/has_states}}
 
 typedef struct {
     const char *text[BATCH];
@@ -456,13 +471,56 @@ static void print_rows(session *s, const arguments *a, const rows *r) {
     }
 }
 
-/* token_ids, logits, and every layer's K and V in the reference's order. */
+/* A layer's K and V. */
+static int dump_kv(const session *s, sc_dump *out, int layer, {{value_ctype}} *kv[2], sc_error *err) {
+    const int64_t *shape = kv_shape[layer];
+    for (int i = 0; i < 2; i++) {
+        kv[i] = calloc((size_t)(BATCH * shape[0] * shape[1] * shape[2 + i]), sizeof *kv[i]);
+        if (!kv[i])
+            return sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
+    }
+    const int rc = {{name}}_cache_read(s->cache, layer, kv[0], kv[1], err);
+    for (int i = 0; i < 2 && !rc; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s_cache_%d", i ? "value" : "key", layer);
+        sc_dump_add(out, name, "{{kv_dump}}", 4,
+                    (const int64_t[]){ BATCH, shape[0], shape[1], shape[2 + i] }, kv[i]);
+    }
+    return rc;
+}
+
+{{#has_states}}
+static int dump_state(const session *s, sc_dump *out, int i, void **state, sc_error *err) {
+    char name[64], second[16] = "";
+    *state = calloc((size_t)(BATCH * states[i].elements), states[i].size);
+    if (!*state)
+        return sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
+    const int rc =
+        states[i].recurrent
+            ? {{name}}_cache_read_recurrent(s->cache, states[i].layer, states[i].index, *state, err)
+            : {{name}}_cache_read_conv(s->cache, states[i].layer, states[i].index, *state, err);
+    if (rc)
+        return rc;
+    if (states[i].index)
+        snprintf(second, sizeof second, "_%d", states[i].index);
+    snprintf(name, sizeof name, "%s_%d%s", states[i].recurrent ? "recurrent_state" : "conv_state",
+             states[i].layer, second);
+    const int64_t shape[] = { BATCH, states[i].dim[0], states[i].dim[1], states[i].dim[2] };
+    sc_dump_add(out, name, states[i].dtype, states[i].rank + 1, shape, *state);
+    return SC_OK;
+}
+
+{{/has_states}}
+/* token_ids, logits, and every layer's K and V{{#has_states}} and states{{/has_states}} in the reference's order. */
 static int dump(const session *s, const char *path, const rows *r, int64_t fed_room,
                 sc_error *err) {
     const int64_t length = r->prompt + r->made, fed = r->made ? length - 1 : length;
     int32_t *ids = calloc((size_t)(BATCH * length), sizeof *ids);
     float *logits = calloc((size_t)(BATCH * fed) * VOCAB, sizeof *logits);
     {{value_ctype}} *kv[LAYERS][2] = { { NULL } };
+{{#has_states}}
+    void *state[STATES] = { NULL };
+{{/has_states}}
     int rc = ids && logits ? SC_OK : sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
     for (int b = 0; b < BATCH && !rc; b++) {
         memcpy(ids + b * length, r->ids + b * r->room, (size_t)length * sizeof *ids);
@@ -476,28 +534,22 @@ static int dump(const session *s, const char *path, const rows *r, int64_t fed_r
         sc_dump_add(out, "token_ids", "I32", 2, (const int64_t[]){ BATCH, length }, ids);
         sc_dump_add(out, "logits", "F32", 3, (const int64_t[]){ BATCH, fed, VOCAB }, logits);
     }
-    for (int layer = 0; layer < LAYERS && !rc; layer++) {
-        const int64_t *shape = kv_shape[layer];
-        for (int i = 0; i < 2; i++) {
-            kv[layer][i] =
-                calloc((size_t)(BATCH * shape[0] * shape[1] * shape[2 + i]), sizeof **kv[layer]);
-            if (!kv[layer][i])
-                rc = sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
-        }
-        if (!rc)
-            rc = {{name}}_cache_read(s->cache, layer, kv[layer][0], kv[layer][1], err);
-        for (int i = 0; i < 2 && !rc; i++) {
-            char name[64];
-            snprintf(name, sizeof name, "%s_cache_%d", i ? "value" : "key", layer);
-            sc_dump_add(out, name, "{{kv_dump}}", 4,
-                        (const int64_t[]){ BATCH, shape[0], shape[1], shape[2 + i] }, kv[layer][i]);
-        }
-    }
+    for (int layer = 0; layer < LAYERS && !rc; layer++)
+        if (kv_shape[layer][0])
+            rc = dump_kv(s, out, layer, kv[layer], err);
+{{#has_states}}
+    for (int i = 0; i < STATES && !rc; i++)
+        rc = dump_state(s, out, i, &state[i], err);
+{{/has_states}}
     if (!rc)
         rc = sc_dump_end(out, err);
     for (int layer = 0; layer < LAYERS; layer++)
         for (int i = 0; i < 2; i++)
             free(kv[layer][i]);
+{{#has_states}}
+    for (int i = 0; i < STATES; i++)
+        free(state[i]);
+{{/has_states}}
     free(ids);
     free(logits);
     return rc;
@@ -569,12 +621,13 @@ static int talk(session *s, const arguments *a, sc_error *err) {
     prompts p;
     rows r = { 0 };
     int rc = read_prompts(&p, a, s->tokenizer, err);
-    if (!rc && a->session && !access(a->session, F_OK))
+    const bool goes_on = a->session && !access(a->session, F_OK);
+    if (!rc && goes_on)
         rc = {{name}}_cache_load(s->cache, a->session, err);
     const int64_t past = {{name}}_cache_seq_length(s->cache, 0);
     if (!rc)
         rc = make_rows(&r, &p, {{#bounded}}past, {{/bounded}}a->max_new_tokens, err);
-    if (!rc && !past)
+    if (!rc && (!past || !goes_on))
         rc = {{name}}_cache_pad(s->cache, r.padding, err);
     const int64_t fed_room = r.room;
     if (!rc)

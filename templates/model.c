@@ -40,9 +40,11 @@ enum {
 {{#values}}
     {{macro}}_STRIDE = {{stride}},
 {{/values}}
+{{#has_attention}}
     ATTENTION_DIM = {{attention_dim}}, /* widest head, in whole panels */
     ATTENTION_QUERIES = {{attention_queries}},
     STEP_KV = {{step_kv}}, /* rows of K that a step stages */
+{{/has_attention}}
 {{#has_experts}}
     MOST_EXPERTS = {{most_experts}},
     CHOICES = ROWS * {{most_chosen}}, /* of a pass */
@@ -79,8 +81,9 @@ static double rope{{id}}_growth(int64_t pos) {
 {{/grows}}
 {{/ropes}}
 
-/* What one thread needs for itself: an attention task, a panel. */
+/* What one thread needs for itself: {{#has_attention}}an attention task, {{/has_attention}}a panel. */
 typedef struct {
+{{#has_attention}}
     float query[ATTENTION_QUERIES][ATTENTION_DIM];
     float sum[ATTENTION_QUERIES][ATTENTION_DIM];
     float weight[ATTENTION_QUERIES][SC_PANEL];
@@ -88,6 +91,7 @@ typedef struct {
     float key[ATTENTION_DIM][SC_PANEL]; /* key_row the other way round */
     float value[SC_PANEL][ATTENTION_DIM];
     float top[ATTENTION_QUERIES], total[ATTENTION_QUERIES], shrink[ATTENTION_QUERIES];
+{{/has_attention}}
     vec panel[ROWS][2]; /* a linear's sums, one panel of outputs */
 } thread_scratch;
 
@@ -107,7 +111,9 @@ struct sc_model {
     operand *expert_x, *expert_ffn;       /* [CHOICES, X_STRIDE], [CHOICES, EXPERT_STRIDE] */
     float *expert_y;                      /* [CHOICES, X_STRIDE] */
 {{/has_experts}}
+{{#has_attention}}
     kv_value *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
+{{/has_attention}}
 {{#ropes}}
     float *cos{{id}}, *sin{{id}};          /* [ROWS, ROPE{{id}}_PAIRS] */
 {{/ropes}}
@@ -175,6 +181,14 @@ static inline int64_t position(const step *s, int64_t row) {
 }
 {{/uses_position}}
 
+{{#uses_token}}
+/* The row's token; 0 of padding. */
+static inline int64_t token_of(const step *s, int64_t row) {
+    const int64_t b = row / s->tokens, token = row % s->tokens;
+    return s->seen[b] + token < padding_of(s, b) ? 0 : s->ids[b * s->ids_stride + token];
+}
+
+{{/uses_token}}
 {{> ops/rows.c}}
 {{#uses_rotate}}
 /* Rotate-half: pair i of count is (x[i], x[i + count]). */
@@ -187,6 +201,7 @@ static void rotate(float *x, const float *cosine, const float *sine, int64_t cou
 }
 {{/uses_rotate}}
 
+{{#has_attention}}
 /* One cached row as floats; NULL, a position that is not there, as zeros. */
 static inline void load_row(float *restrict to, const kv *restrict from, int64_t dim) {
     if (from)
@@ -251,6 +266,7 @@ static inline void weigh_values(thread_scratch *a, const float *values, int64_t 
             vec_store(&a->sum[q + r][d + half * SC_LANES], part[r][half]);
 }
 
+{{/has_attention}}
 {{#linears}}
 {{> ops/linear.c}}
 {{/linears}}
@@ -260,6 +276,9 @@ static inline void weigh_values(thread_scratch *a, const float *values, int64_t 
 {{#mixtures}}
 {{> ops/experts.c}}
 {{/mixtures}}
+{{#convs}}
+{{> ops/conv.c}}
+{{/convs}}
 /* lm_head on the rows that are asked for: all of them, or each row's last. Panels are split. */
 enum { HEAD_PANELS = {{head_panels}}, HEAD_IN_STRIDE = {{head_in_stride}} };
 
@@ -340,10 +359,15 @@ static void embed(const step *s, int thread) {
     }
 }
 
-/* The layer's cache has been given the pass's tokens. */
+/* The layer has been given the pass's tokens. */
 static void count_tokens(const step *s, int layer) {
     for (int64_t b = 0; b < s->batch; b++)
         {{name}}_cache_advance(s->cache, layer, s->row[b], s->tokens);
+{{#has_states}}
+    for (int i = 0; i < STATES; i++)
+        for (int64_t b = 0; b < s->batch && {{name}}_state[i].layer == layer; b++)
+            s->cache->now.held[i][s->row[b]] = 1;
+{{/has_states}}
 {{#offloading}}
     {{name}}_cache_end(s->cache, layer);
 {{/offloading}}
@@ -356,22 +380,25 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     {{name}}_model *m = s->model;
 {{#ops}}
 {{> ops/row_loop.c}}
-{{#linear}}
-    {{fn}}(s, thread, w);
-    sc_threads_barrier(m->threads);
-{{/linear}}
+{{> ops/linear_call.c}}
 {{#attention}}
 {{#offloading}}
     if (!thread)
-        {{name}}_cache_begin(s->cache, layer);
+        {{name}}_cache_begin(s->cache, {{source}});
     sc_threads_barrier(m->threads);
 {{/offloading}}
+{{#keeps}}
     keep{{attention_id}}(s, thread, layer);
     sc_threads_barrier(m->threads);
-    attention{{attention_id}}(s, thread, layer, w);
+{{/keeps}}
+    attention{{attention_id}}(s, thread, {{source}}, w);
     sc_threads_barrier(m->threads);
+{{^keeps}}
+{{#offloading}}
     if (!thread)
-        count_tokens(s, layer);
+        {{name}}_cache_end(s->cache, {{source}});
+{{/offloading}}
+{{/keeps}}
 {{/attention}}
 {{#experts}}
     if (!thread)
@@ -386,7 +413,13 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     add_experts{{mixture_id}}(s, thread);
     sc_threads_barrier(m->threads);
 {{/experts}}
+{{#conv}}
+    conv{{conv_id}}(s, thread, layer, w);
+    sc_threads_barrier(m->threads);
+{{/conv}}
 {{/ops}}
+    if (!thread)
+        count_tokens(s, layer);
 }
 
 {{/kinds}}
@@ -398,6 +431,7 @@ static void work(void *arg, int thread, int threads) {
     sc_threads_barrier(m->threads);
 {{#first_ops}}
 {{> ops/row_loop.c}}
+{{> ops/linear_call.c}}
 {{/first_ops}}
 {{#layer_calls}}
     layer{{kind}}(s, thread, {{layer}});
@@ -406,6 +440,7 @@ static void work(void *arg, int thread, int threads) {
         return;
 {{#last_ops}}
 {{> ops/row_loop.c}}
+{{> ops/linear_call.c}}
 {{/last_ops}}
     head(s, thread);
 }
@@ -432,8 +467,10 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
     m->expert_ffn = take(base, &at, (size_t)CHOICES * EXPERT_STRIDE, sizeof(operand));
     m->expert_y = take(base, &at, (size_t)CHOICES * X_STRIDE, sizeof(float));
 {{/has_experts}}
+{{#has_attention}}
     m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
     m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
+{{/has_attention}}
 {{#ropes}}
     m->cos{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));
     m->sin{{id}} = take(base, &at, (size_t)ROWS * ROPE{{id}}_PAIRS, sizeof(float));

@@ -13,17 +13,45 @@
 Suite *casting_suite(void);
 
 static const char *const families[] = {
-    "bloom",        "cohere2",    "ernie4_5",      "exaone4",
-    "falcon",       "falcon_new", "gemma",         "gemma2",
-    "gemma3_text",  "glm4",       "gpt2",          "gpt_neo",
-    "gpt_neox",     "granite",    "llama",         "llama_rope3_bias",
-    "llama_yarn",   "mistral",    "mixtral",       "olmo2",
-    "olmo3",        "opt",        "phi",           "phi3",
-    "phi3_sliding", "qwen2",      "qwen2_sliding", "qwen3",
-    "qwen3_moe",    "seed_oss",   "smollm3",       "stablelm",
+    "bloom",
+    "cohere2",
+    "ernie4_5",
+    "exaone4",
+    "falcon",
+    "falcon_new",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "glm4",
+    "gpt2",
+    "gpt_neo",
+    "gpt_neox",
+    "granite",
+    "lfm2",
+    "llama",
+    "llama_rope3_bias",
+    "llama_yarn",
+    "mistral",
+    "mixtral",
+    "olmo2",
+    "olmo3",
+    "opt",
+    "phi",
+    "phi3",
+    "phi3_sliding",
+    "qwen2",
+    "qwen2_sliding",
+    "qwen3",
+    "qwen3_moe",
+    "seed_oss",
+    "smollm3",
+    "stablelm",
     "starcoder2",
 };
 static const char *const cases[] = { "short", "long", "batch2", "chunked" };
+/* Those with convolutions or recurrent states. */
+static const char *const stateful[] = { "lfm2" };
+enum { STATEFUL = sizeof stateful / sizeof *stateful };
 enum { FAMILIES = sizeof families / sizeof *families, CASES = sizeof cases / sizeof *cases };
 
 /* "1,2;3,4" from [[1, 2], [3, 4]], or "5,7,7" from [5, 7, 7]. */
@@ -60,31 +88,40 @@ static double absmax(const float *x, size_t count) {
     return most;
 }
 
-static bool cache_of(const sc_tensors *expected, int layer) {
-    char name[64];
-    snprintf(name, sizeof name, "long.cache.%d.keys", layer);
-    return sc_tensors_find(expected, name) != NULL;
+/* "key_cache_3" of "long.cache.3.keys", "conv_state_0_1" of "long.cache.0.conv_state.1". */
+static void dumped_name(char name[96], const char *reference) {
+    int layer, index = 0;
+    char kind[32];
+    ck_assert(sscanf(reference, "long.cache.%d.%31[a-z_].%d", &layer, kind, &index) >= 2);
+    const char *what = !strcmp(kind, "keys") ? "key_cache" : kind;
+    what = !strcmp(kind, "values") ? "value_cache" : what;
+    const int n = snprintf(name, 96, "%s_%d", what, layer);
+    if (index)
+        snprintf(name + n, 96 - (size_t)n, "_%d", index);
 }
 
 /* Of gpt_neo there is none to compare: the reference's README. */
 static void check_cache(const sc_tensors *dump, const sc_tensors *expected) {
-    for (int layer = 0; cache_of(expected, layer); layer++)
-        for (int i = 0; i < 2; i++) {
-            char ours_name[64], theirs_name[64];
-            int rank;
-            int64_t shape[8], other[8];
-            snprintf(ours_name, sizeof ours_name, "%s_cache_%d", i ? "value" : "key", layer);
-            snprintf(theirs_name, sizeof theirs_name, "long.cache.%d.%s", layer,
-                     i ? "values" : "keys");
-            float *ours = tensor_floats(dump, ours_name, &rank, shape);
-            float *theirs = tensor_floats(expected, theirs_name, &rank, other);
-            for (int d = 0; d < 4; d++)
-                ck_assert_int_eq(shape[d], other[d]);
-            const size_t count = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
-            compare(ours_name, ours, theirs, count, absmax(theirs, count));
-            free(ours);
-            free(theirs);
+    for (int i = 0; i < expected->count; i++) {
+        const char *theirs_name = expected->tensor[i].name;
+        char ours_name[96];
+        int rank, other_rank;
+        int64_t shape[8], other[8];
+        if (strncmp(theirs_name, "long.cache.", 11))
+            continue;
+        dumped_name(ours_name, theirs_name);
+        float *ours = tensor_floats(dump, ours_name, &rank, shape);
+        float *theirs = tensor_floats(expected, theirs_name, &other_rank, other);
+        size_t count = 1;
+        ck_assert_int_eq(rank, other_rank);
+        for (int d = 0; d < rank; d++) {
+            ck_assert_int_eq(shape[d], other[d]);
+            count *= (size_t)shape[d];
         }
+        compare(ours_name, ours, theirs, count, absmax(theirs, count));
+        free(ours);
+        free(theirs);
+    }
 }
 
 static void check_case(const char *family, const char *name, const char *arch, const char *extra) {
@@ -305,6 +342,84 @@ START_TEST(a_row_of_a_batch_equals_the_row_alone) {
 }
 END_TEST
 
+#define STATE_IDS "9,20,31,7,7,88,14,3,25,61,12,99,4,5,6,2,71"
+
+/* Laws 1 and 2 of what a convolution or a recurrence remembers, to the bit, in every dtype: however
+ * the prompt is cut, and with padding on the left of it. */
+START_TEST(states_see_neither_cuts_nor_padding) {
+    static const char *const dtypes[] = { "float32", "bfloat16", "float16" };
+    char options[512];
+    size_t bytes, other_bytes;
+    const int start = snprintf(options, sizeof options,
+                               "tests/reference/tiny/%s --dtype %s --max-cache-len 44 "
+                               "--max-new-tokens 5 --token-ids ",
+                               stateful[_i / 3], dtypes[_i % 3]);
+    strcpy(options + start, STATE_IDS);
+    char *one = dump_of(options, &bytes);
+    strcat(options, " --prefill-chunk 5,1,2 --threads 3");
+    char *other = dump_of(options, &other_bytes);
+    ck_assert_uint_eq(bytes, other_bytes);
+    ck_assert_msg(!memcmp(one, other, bytes), "%s differs", options);
+    free(one);
+    free(other);
+
+    sc_pool *pool = sc_pool_create();
+    strcpy(options + start, STATE_IDS);
+    sc_tensors *alone = open_dump(pool, options, "build/alone.safetensors");
+    strcpy(options + start, "'7,8,9;" STATE_IDS ";1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,"
+                            "20,21,22' --prefill-chunk 4");
+    sc_tensors *batch = open_dump(pool, options, "build/batch.safetensors");
+    for (int i = 0; i < alone->count; i++) {
+        const char *name = alone->tensor[i].name;
+        int rank;
+        int64_t shape[8], of_batch[8], row = 1, padding = 0;
+        if (strcmp(name, "logits") && !strstr(name, "_state_"))
+            continue;
+        float *ours = tensor_floats(alone, name, &rank, shape),
+              *rows = tensor_floats(batch, name, &rank, of_batch);
+        for (int d = 1; d < rank; d++)
+            row *= of_batch[d];
+        if (!strcmp(name, "logits"))
+            padding = (of_batch[1] - shape[1]) * of_batch[2];
+        ck_assert_msg(!memcmp(ours, rows + row + padding, (size_t)(row - padding) * sizeof *ours),
+                      "%s: %s of the padded row differs", stateful[_i / 3], name);
+        free(ours);
+        free(rows);
+    }
+    sc_tensors_close(alone);
+    sc_tensors_close(batch);
+    sc_pool_destroy(pool);
+}
+END_TEST
+
+/* Eight tokens in one process, or five and three in two: the states are in the saved cache. */
+START_TEST(a_session_keeps_states) {
+    char *whole, *first, *second;
+    const char *model = stateful[_i];
+    ck_assert_int_eq(run(NULL, NULL, "rm -f build/test-castings/session"), 0);
+#define RUN_STATES "$SLIPCAST run tests/reference/tiny/%s --max-cache-len 44 --ignore-eos "
+    ck_assert_int_eq(
+        run(&whole, NULL, RUN_STATES "--token-ids " STATE_IDS " --max-new-tokens 8", model), 0);
+    ck_assert_int_eq(run(&first, NULL,
+                         RUN_STATES "--token-ids " STATE_IDS " --max-new-tokens 5 "
+                                    "--session build/test-castings/session",
+                         model),
+                     0);
+    first[strlen(first) - 1] = 0; /* the newline */
+    const char *last = strrchr(first, ',') + 1;
+    ck_assert_int_eq(run(&second, NULL,
+                         RUN_STATES "--token-ids %s --max-new-tokens 3 "
+                                    "--session build/test-castings/session",
+                         model, last),
+                     0);
+    ck_assert_msg(!strncmp(whole, first, strlen(first)), "%s, then %s", first, second);
+    ck_assert_str_eq(whole + strlen(first) + 1, second);
+    free(whole);
+    free(first);
+    free(second);
+}
+END_TEST
+
 /* What two bytes per weight, key and value cost: the largest difference of a logit to float32, as
  * a share of the largest logit; what the archs are allowed is half of it to twice of it. float16
  * has three bits more than bfloat16, of which some archs round the activations too. */
@@ -426,6 +541,8 @@ Suite *casting_suite(void) {
     tcase_add_loop_test(tests, every_arch_computes_what_the_reference_does, 0, FAMILIES);
     tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0,
                         3 * (int)(sizeof cuts / sizeof *cuts));
+    tcase_add_loop_test(tests, states_see_neither_cuts_nor_padding, 0, STATEFUL * 3);
+    tcase_add_loop_test(tests, a_session_keeps_states, 0, STATEFUL);
     tcase_add_loop_test(tests, a_row_of_a_batch_equals_the_row_alone, 0, 3);
     tcase_add_loop_test(tests, halves_stay_near_float32, 0, HALVES * HALF_ARCHS);
     tcase_add_loop_test(tests, the_bundled_model_writes_what_the_reference_writes, 0, 3);

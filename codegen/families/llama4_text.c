@@ -53,6 +53,8 @@ static void build(sc_builder *b) {
         .weigh_input = true,
     };
     const int64_t dense = (int64_t)sc_build_number(b, "intermediate_size_mlp");
+    if (sc_build_number(b, "floor_scale") < 1)
+        sc_build_fail(b, "floor_scale", "is not above 0");
     sc_build_embedding(b, "model.embed_tokens.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
@@ -94,6 +96,7 @@ const sc_family sc_family_llama4_text = {
     .attention_chunk_size = 8192,
     .types = types,
     .build = build,
+    .builds = 1u << SC_CHUNKED_ATTENTION,
     .vocab_size = 202048,
     .intermediate_size = 8192,
     .bos_token_id = 1,

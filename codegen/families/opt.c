@@ -10,10 +10,9 @@ static void build(sc_builder *b) {
                before = sc_build_flag(b, "do_layer_norm_before");
     b->norm.layer_norm = b->norm.bias = true;
     if (width > 0 && (int64_t)width != hidden)
-        b->rc = sc_fail(b->err, SC_EINPUT,
-                        "%s: word_embed_proj_dim: %g beside hidden_size %lld is not supported "
-                        "(export --only cache)",
-                        c->path, width, (long long)hidden);
+        sc_build_fail(b, "word_embed_proj_dim",
+                      "%g beside hidden_size %lld is not supported (export --only cache)", width,
+                      (long long)hidden);
     sc_build_embedding(b, "model.decoder.embed_tokens.weight", 1);
     /* The table begins with two rows that no position has. */
     sc_build_positions(b, "model.decoder.embed_positions.weight", c->max_position_embeddings, 2);

@@ -6,8 +6,8 @@ static void shift_on_device(const {{name}}_cache *cache, int i, int row, const u
                             size_t fresh, unsigned char *visible, size_t shown) {
     sc_cuda *cuda = cache->cuda;
     unsigned char *state = state_row(cache, i, row);
-    const size_t channels = (size_t)states[i].channels;
-    const size_t columns = (size_t)states[i].columns * states[i].size;
+    const size_t channels = (size_t){{name}}_state[i].channels;
+    const size_t columns = (size_t){{name}}_state[i].columns * {{name}}_state[i].size;
     const size_t old = visible && shown > fresh ? shown - fresh : 0; /* that are shown */
     if (old)
         move_runs(cache, visible, shown, state + (columns - old), columns, old, channels);

@@ -41,8 +41,7 @@ static int each_run(const {{name}}_cache *cache, const cache_counts *counts,
     for (int i = 0; i < STATES; i++)
         for (int row = 0; row < BATCH && !rc; row++)
             if (counts->held[i][row])
-                rc = {{visit}}state_row(cache, i, row),
-                           (size_t)(states[i].channels * states[i].columns) * states[i].size, arg);
+                rc = {{visit}}state_row(cache, i, row), state_bytes(i), arg);
 {{/has_states}}
     return rc;
 }
@@ -144,7 +143,13 @@ static int check_counters(const cache_counts *counts, const char *path, sc_error
             /* Only a ring that has been rewound has lost more than what it drove out. */
             const int rewound = shape && shape->rewind && kept > gone && kept <= seen &&
                                 seen - kept >= shape->length - 1;
-            if (seen < 0 || seen > (shape ? shape->capacity : 0) || (kept != gone && !rewound))
+{{#model}}
+            const int64_t most_seen = shape ? shape->capacity : INT64_MAX;
+{{/model}}
+{{^model}}
+            const int64_t most_seen = shape ? shape->capacity : 0; /* only a model counts there */
+{{/model}}
+            if (seen < 0 || seen > most_seen || (kept != gone && !rewound))
                 return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: a length of %lld", path,
                                layer, row, (long long)seen);
 {{#has_indexer}}

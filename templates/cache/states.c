@@ -19,12 +19,7 @@ static int check_indexer(int layer, sc_error *err) {
 
 {{/has_indexer}}
 {{#has_states}}
-/* One row is [channels, columns] of size bytes each; a recurrent state is one channel. */
-static const struct {
-    int layer, index, recurrent;
-    size_t offset, size;
-    int64_t channels, columns;
-} states[STATES] = {
+const state_place {{name}}_state[STATES] = {
 {{#states}}
     { {{layer}}, {{index}}, {{recurrent}}, {{offset}}, {{size}}, {{channels}}, {{columns}} }, /* {{what}} */
 {{/states}}
@@ -33,7 +28,7 @@ static const struct {
 /* Convolutions go back no further than they have columns, and those are gone. */
 static int check_states_crop(const {{name}}_cache *cache, int layer, sc_error *err) {
     for (int i = 0; i < STATES; i++)
-        for (int row = 0; row < BATCH && states[i].layer == layer; row++)
+        for (int row = 0; row < BATCH && {{name}}_state[i].layer == layer; row++)
             if (cache->now.held[i][row])
                 return sc_fail(err, SC_EFULL,
                                "{{name}}: cache: layer %d: cannot go back: its states are of the "
@@ -48,19 +43,14 @@ static int find_state(int *state, int layer, int index, int recurrent, sc_error 
     if (rc)
         return rc;
     for (int i = 0; i < STATES; i++)
-        if (states[i].layer == layer && states[i].index == index &&
-            states[i].recurrent == recurrent) {
+        if ({{name}}_state[i].layer == layer && {{name}}_state[i].index == index &&
+            {{name}}_state[i].recurrent == recurrent) {
             *state = i;
             return SC_OK;
         }
     sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d has no %s %d", layer,
             recurrent ? "recurrent_state" : "conv_state", index);
     return SC_EUSAGE; /* said so that the compiler sees *state used only where it is set */
-}
-
-static unsigned char *state_row(const {{name}}_cache *cache, int i, int row) {
-    return cache->arena + states[i].offset +
-           (size_t)row * (size_t)(states[i].channels * states[i].columns) * states[i].size;
 }
 
 /* One channel: what it had, then what is new. The last columns stay; the last shown are shown. */
@@ -84,13 +74,14 @@ static void shift(unsigned char *kept, const unsigned char *fresh, unsigned char
 /* LinearAttentionLayer.update_conv_state: the first update is padded with zeros on its left, the
  * later ones show the old columns before the new. */
 static int64_t shown_columns(const {{name}}_cache *cache, int i, int row, int tokens) {
-    return cache->now.held[i][row] ? states[i].columns + tokens : most(states[i].columns, tokens);
+    const int64_t columns = {{name}}_state[i].columns;
+    return cache->now.held[i][row] ? columns + tokens : most(columns, tokens);
 }
 
 static void update_conv_row({{name}}_cache *cache, int i, int row, const unsigned char *inputs,
                             int tokens, unsigned char *visible) {
-    const size_t size = states[i].size, fresh = (size_t)tokens * size;
-    const size_t kept = (size_t)states[i].columns * size;
+    const size_t size = {{name}}_state[i].size, fresh = (size_t)tokens * size;
+    const size_t kept = (size_t){{name}}_state[i].columns * size;
     const size_t shown = (size_t)shown_columns(cache, i, row, tokens) * size;
 {{#cuda}}
     if (cache->cuda) {
@@ -99,7 +90,7 @@ static void update_conv_row({{name}}_cache *cache, int i, int row, const unsigne
         return;
     }
 {{/cuda}}
-    for (size_t channel = 0; channel < (size_t)states[i].channels; channel++)
+    for (size_t channel = 0; channel < (size_t){{name}}_state[i].channels; channel++)
         shift(state_row(cache, i, row) + channel * kept, inputs + channel * fresh,
               visible ? visible + channel * shown : NULL, kept, fresh, shown);
     cache->now.held[i][row] = 1;
@@ -128,7 +119,7 @@ static int update_conv_rows({{name}}_cache *cache, int layer, int index, int fro
                 "{{name}}: cache: layer %d: rows 0 and %d show other lengths (update row by row)",
                 layer, row);
     for (int row = from; row < to; row++) {
-        const size_t at = (size_t)((row - from) * states[i].channels) * states[i].size;
+        const size_t at = (size_t)((row - from) * {{name}}_state[i].channels) * {{name}}_state[i].size;
         update_conv_row(cache, i, row, inputs + at * (size_t)tokens, tokens,
                         visible ? visible + at * (size_t)shown : NULL);
     }
@@ -162,8 +153,7 @@ static int update_recurrent_rows({{name}}_cache *cache, int layer, int index, in
     if ({{name}}_cache_whole(cache, err))
         return SC_ESTATE;
 {{/cuda}}
-    {{copy}}state_row(cache, i, from), state,
-           (size_t)((to - from) * states[i].columns) * states[i].size);
+    {{copy}}state_row(cache, i, from), state, (size_t)(to - from) * state_bytes(i));
     for (int row = from; row < to; row++)
         cache->now.held[i][row] = 1;
     return {{changed}};
@@ -187,8 +177,7 @@ static int read_state(const {{name}}_cache *cache, int layer, int index, int rec
     const int rc = find_state(&i, layer, index, recurrent, err);
     if (rc)
         return rc;
-    {{copy}}state, state_row(cache, i, 0),
-           (size_t)(BATCH * states[i].channels * states[i].columns) * states[i].size);
+    {{copy}}state, state_row(cache, i, 0), BATCH * state_bytes(i));
     return {{settled}};
 }
 

@@ -100,7 +100,7 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
         float *to = a->query[q];
         memcpy(to, {{q_from}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM * sizeof *to);
 {{#q_norm}}
-        norm_row(to, t->weights->q_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
+        norm_row(to, t->weights->{{q_norm_field}}, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
 {{/q_norm}}
 {{#roped}}
         rotate(to, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
@@ -236,6 +236,7 @@ static void attention{{id}}(const step *s, int thread, int layer, const {{name}}
     }
 }
 
+{{#keeps}}
 /* K and V of the step go to the cache: {{#k_norm}}normed, {{/k_norm}}{{#roped}}rotated, {{/roped}}in its dtype. */
 static void keep{{id}}(const step *s, int thread, int layer) {
     for (int64_t task = thread; task < s->batch * SHAPE{{shape}}_KV_HEADS; task += s->threads) {
@@ -253,7 +254,7 @@ static void keep{{id}}(const step *s, int thread, int layer) {
             float key[SHAPE{{shape}}_DIM];
             memcpy(key, {{k_from}} + head * SHAPE{{shape}}_DIM, sizeof key);
 {{#k_norm}}
-            norm_row(key, s->weights->layer[layer].k_norm, SHAPE{{shape}}_DIM, {{norm_eps}}, key);
+            norm_row(key, s->weights->layer[layer].{{k_norm_field}}, SHAPE{{shape}}_DIM, {{norm_eps}}, key);
 {{/k_norm}}
 {{#roped}}
             rotate(key, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
@@ -266,3 +267,4 @@ static void keep{{id}}(const step *s, int thread, int layer) {
     }
 }
 
+{{/keeps}}

@@ -116,7 +116,7 @@ static void down_experts{{id}}(const step *s, int thread, const {{name}}_layer_w
     }
 }
 
-/* What each token's experts say, {{^weigh_input}}times their weights, {{/weigh_input}}onto its row. */
+/* What each token's experts say, {{^weigh_input}}times their weights, {{/weigh_input}}{{#add}}onto its row{{/add}}{{^add}}as its row{{/add}}. */
 static void add_experts{{id}}(const step *s, int thread) {
     {{name}}_model *m = s->model;
     for (int64_t row = first_row(s, thread); row < first_row(s, thread + 1); row++) {
@@ -131,7 +131,7 @@ static void add_experts{{id}}(const step *s, int thread) {
                          {{/weigh_input}}m->expert_y[m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] *
                                          (int64_t)X_STRIDE +
                                      i];
-            y[i] += total;
+            y[i] {{#add}}+{{/add}}= total;
         }
     }
 }

@@ -3,7 +3,7 @@
 enum { {{fn}}_DEPTH = {{depth}}, {{fn}}_PANELS = {{panels}} };
 
 /* What becomes of one row's sums of one panel. */
-static inline void {{fn}}_end(vec sum[2], int64_t panel, const {{name}}_layer_weights *w,
+static inline void {{fn}}_end(vec sum[2], int64_t panel, const {{weights_type}} *w,
                    {{fn_pad}}     {{y_ctype}} *restrict y) {
 {{#bias}}
     for (int half = 0; half < 2; half++)
@@ -23,7 +23,7 @@ static inline void {{fn}}_end(vec sum[2], int64_t panel, const {{name}}_layer_we
 {{/plain}}
 }
 
-static void {{fn}}(const step *s, int thread, const {{name}}_layer_weights *w) {
+static void {{fn}}(const step *s, int thread, {{#layered}}int layer, {{/layered}}const {{weights_type}} *w) {
     const int64_t first = {{fn}}_PANELS * (int64_t)thread / s->threads;
     const int64_t last = {{fn}}_PANELS * (int64_t)(thread + 1) / s->threads;
     {{name}}_model *m = s->model;
@@ -32,7 +32,7 @@ static void {{fn}}(const step *s, int thread, const {{name}}_layer_weights *w) {
         const weight *panel_w = w->{{field}} + panel * {{fn}}_DEPTH * SC_PANEL;
         panel_times_rows(sum, panel_w, m->{{x}}, {{x_stride}}, {{fn}}_DEPTH, s->rows);
         for (int64_t row = 0; row < s->rows; row++)
-            {{fn}}_end(sum[row], panel, w, m->{{y}} + row * {{y_stride}});
+            {{fn}}_end(sum[row], panel, w, m->{{y}} + row * {{y_stride}}{{y_at}});
     }
 }
 

@@ -36,6 +36,14 @@ static inline void add(const float *a, float fa, const float *b, float fb, int64
 }
 
 {{/uses_add}}
+{{#uses_multiply}}
+/* y = a * b. */
+static inline void multiply(const float *a, const float *b, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = a[i] * b[i];
+}
+
+{{/uses_multiply}}
 {{#uses_rope_pairs}}
 /* Pair i of each head is (x[2i], x[2i + 1]); the rest of it stays. Gptj, Cohere, Ernie 4.5, GLM. */
 static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const float *cosine,
@@ -123,6 +131,96 @@ static inline void add_position(const float *x, const weight *table, int64_t pos
 }
 
 {{/uses_add_position}}
+{{#uses_scale}}
+/* y = x * w, each by its own or all by the one. */
+static inline void scale(const float *x, const float *w, int64_t width, int64_t weights, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * w[weights > 1 ? i : 0];
+}
+
+{{/uses_scale}}
+{{#uses_lookup}}
+/* y = x * fx + row id of the table [rows, width] * ft; an id that it does not have takes row 0. */
+static inline void lookup(const float *x, float fx, const weight *table, float ft, int64_t id,
+                          int64_t rows, int64_t width, float *y) {
+    const weight *from = table + (id < rows ? id : 0) * width;
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * fx + weight_float(from[i]) * ft;
+}
+
+{{/uses_lookup}}
+{{#uses_tanh_row}}
+/* y = tanh(x). */
+static inline void tanh_row(const float *x, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = tanhf(x[i]);
+}
+
+{{/uses_tanh_row}}
+{{#uses_match_magnitude}}
+/* y = x, as long as the other row is: Gemma3nTextModel. */
+static void match_magnitude(const float *x, const float *other, float least_square, int64_t width,
+                            float *y) {
+    float wanted = 0, has = 0;
+    for (int64_t i = 0; i < width; i++) {
+        wanted += other[i] * other[i];
+        has += x[i] * x[i];
+    }
+    wanted = sqrtf(wanted / (float)width);
+    has /= (float)width;
+    has = sqrtf(has > least_square ? has : least_square);
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * wanted / has;
+}
+
+{{/uses_match_magnitude}}
+{{#uses_predict}}
+enum { MOST_STREAMS = 16 };
+
+/* Each stream is itself and a sum of all of them, by its coefficients: AltUp's prediction (Baykal
+ * et al. 2023), Gemma3nTextAltUp. */
+static void predict(const float *x, const float *coefs, int64_t width, int64_t streams, float *y) {
+    const int64_t each = width / streams;
+    float old[MOST_STREAMS];
+    for (int64_t k = 0; k < each; k++) {
+        for (int64_t i = 0; i < streams; i++)
+            old[i] = x[i * each + k];
+        for (int64_t j = 0; j < streams; j++) {
+            float sum = 0;
+            for (int64_t i = 0; i < streams; i++)
+                sum += old[i] * coefs[j * streams + i];
+            y[j * each + k] = old[j] + sum;
+        }
+    }
+}
+
+/* Each stream gets what is new in the active one, by its coefficient and one: its correction. */
+static void correct(const float *innovation, const float *coefs, int64_t width, int64_t streams,
+                    float *y) {
+    const int64_t each = width / streams;
+    for (int64_t j = 0; j < streams; j++)
+        for (int64_t k = 0; k < each; k++)
+            y[j * each + k] += innovation[k] * (coefs[j] + 1.0f);
+}
+
+{{/uses_predict}}
+{{#uses_sparse_gate}}
+/* y = act(gate) * up, of gates above their row's mean by so many standard deviations alone, and by
+ * how much they are: Gemma3nTextMLP. Rows are padded to whole vectors. */
+static inline void sparse_gate(const float *gate, const float *up, float deviations,
+                               vec (*act)(vec), int64_t width, float *y) {
+    float sum = 0, squares = 0;
+    for (int64_t i = 0; i < width; i++)
+        sum += gate[i];
+    const float mean = sum / (float)width;
+    for (int64_t i = 0; i < width; i++)
+        squares += (gate[i] - mean) * (gate[i] - mean);
+    const vec cutoff = vec_set(mean + sqrtf(squares / (float)width) * deviations);
+    for (int64_t i = 0; i < width; i += SC_LANES)
+        vec_store(y + i, act(vec_relu(vec_load(gate + i) - cutoff)) * vec_load(up + i));
+}
+
+{{/uses_sparse_gate}}
 {{#uses_temperature}}
 /* Queries grow with their position, by the logarithm of how many floors it is high:
  * Llama4TextAttention. */

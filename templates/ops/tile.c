@@ -6,6 +6,9 @@
 static inline vec weight_vec(const weight *w) { return {{weight_load}}; }
 {{/pairs}}
 static inline float weight_float(weight w) { return {{weight_to_float}}; }
+{{#uses_weight_of}}
+static inline weight weight_of(float x) { return {{weight_from_float}}; }
+{{/uses_weight_of}}
 
 #define TILE(name, type, load, ROW_COUNT)                                                          \
     static inline __attribute__((always_inline)) void name(                                        \
@@ -76,8 +79,10 @@ TILE_PAIRS(tile_1, 1)
 TILE_PAIRS(tile_2, 2)
 TILE_PAIRS(tile_4, 4)
 {{/pairs}}
+{{#has_attention}}
 TILE(tile_f32_full, float, vec_load, SC_TILE)
 TILE(tile_f32_4, float, vec_load, 4)
+{{/has_attention}}
 
 /*
  * One panel times any number of rows. Weights are taken {{k_chunk}} at a time, so that they stay in
@@ -106,6 +111,7 @@ static __attribute__((noinline)) void panel_times_rows(vec (*sum)[2], const weig
     }
 }
 
+{{#has_attention}}
 /*
  * The same for float weights of any stride, onto what is in sum; of attention, whose rows of x and
  * of sum go on to the next multiple of SC_TILE. What is computed too much is of no use and no harm.
@@ -139,4 +145,4 @@ static inline int tile_f32_onto(vec (*sum)[2], const float *w, int64_t w_stride,
     tile_f32_run(sum, w, w_stride, x, x_stride, k, n);
     return n;
 }
-
+{{/has_attention}}
