@@ -72,6 +72,10 @@ static void read_kv_heads(sc_reader *r) {
 
 static void read_head_dim(sc_reader *r) {
     sc_config *c = r->config;
+    if (c->family->head_dim_key) {
+        c->head_dim = sc_read_count(r, c->family->head_dim_key, c->family->head_dim, false);
+        return;
+    }
     const int64_t usual = c->family->head_dim ? c->family->head_dim : SC_NULL;
     c->head_dim = sc_read_count(r, "head_dim", usual, usual == SC_NULL || c->family->head_dim_null);
     if (!r->rc && c->head_dim && c->family->head_dim_computed &&
@@ -258,8 +262,26 @@ static void refuse_foreign(sc_reader *r) {
             refuse(r, keys[i], "this family has no such setting");
 }
 
-static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_config_value *value) {
-    const bool list = cJSON_IsArray(item) || cJSON_IsNumber(item);
+/* {"__float__": "Infinity"}: how transformers 5 writes what JSON has no number for. */
+static bool is_infinity(const cJSON *item, double *number) {
+    const cJSON *name = sc_json_get(item, "__float__");
+    if (!cJSON_IsString(name) || strcmp(name->valuestring, "Infinity"))
+        return false;
+    *number = (double)INFINITY;
+    return true;
+}
+
+static bool is_mlp(const cJSON *item, double *number) {
+    const char *name = cJSON_IsString(item) ? item->valuestring : "";
+    *number = !strcmp(name, "sparse");
+    return *number > 0 || !strcmp(name, "dense");
+}
+
+static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
+                         sc_config_value *value) {
+    const char *key = own->key;
+    const bool list =
+        cJSON_IsArray(item) || (cJSON_IsNumber(item) && own->kind != SC_KEY_MLPS);
     const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
     double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
     bool good = list;
@@ -268,18 +290,27 @@ static void read_numbers(sc_reader *r, const char *key, const cJSON *item, sc_co
         r->rc = sc_oom(r->err, "reading the config");
         return;
     }
-    if (cJSON_IsNumber(item)) {
+    if (list && cJSON_IsNumber(item)) {
         good = isfinite(item->valuedouble);
         number[value->count++] = item->valuedouble;
     }
     cJSON_ArrayForEach(entry, item) {
-        good &= cJSON_IsBool(entry) || (cJSON_IsNumber(entry) && isfinite(entry->valuedouble));
-        number[value->count++] = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+        double *to = &number[value->count++];
+        *to = cJSON_IsBool(entry) ? cJSON_IsTrue(entry) : entry->valuedouble;
+        if (own->kind == SC_KEY_MLPS) {
+            good &= is_mlp(entry, to);
+            continue;
+        }
+        if (own->kind == SC_KEY_LIMITS && is_infinity(entry, to))
+            continue;
+        good &= cJSON_IsBool(entry) || cJSON_IsNumber(entry);
+        good &= isfinite(*to) || (own->kind == SC_KEY_LIMITS && isinf(*to));
     }
     value->list = number;
     if (!good)
         sc_read_fail(r, key,
-                     sc_pool_printf(r->pool, "%s is no list of numbers", sc_read_quote(r, item)));
+                     sc_pool_printf(r->pool, "%s is no list of %s", sc_read_quote(r, item),
+                                    own->kind == SC_KEY_MLPS ? "dense and sparse" : "numbers"));
     sc_read_record(r, key, sc_read_quote(r, item), r->file);
 }
 
@@ -307,9 +338,10 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
     else if (key->kind == SC_KEY_FIXED)
         value->number = read_fixed(r, key);
-    else if (key->kind == SC_KEY_NUMBERS) {
+    else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS ||
+             key->kind == SC_KEY_MLPS) {
         if (item && !cJSON_IsNull(item))
-            read_numbers(r, key->key, item, value);
+            read_numbers(r, key, item, value);
     } else if (key->kind != SC_KEY_NOTHING) {
         int64_t whole = 0;
         const bool null = item && cJSON_IsNull(item);

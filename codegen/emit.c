@@ -93,6 +93,8 @@ static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *conf
     sc_scope_flag(s, "pairs", plan->pairs);
     sc_scope_flag(s, "has_attention", plan->attention_dim > 0);
     sc_scope_flag(s, "has_experts", plan->top_k > 0);
+    sc_scope_flag(s, "has_index", plan->index_stride > 0);
+    sc_scope_number(s, "index_stride", plan->index_stride);
     sc_scope_number(s, "most_experts", plan->experts);
     sc_scope_number(s, "most_chosen", plan->top_k);
     sc_scope_number(s, "expert_stride", plan->expert_stride);

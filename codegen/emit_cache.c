@@ -103,16 +103,18 @@ static void emit_buffer(sc_scope *top, const sc_plan *plan, int layer, const cha
 }
 
 /* Its shape as the runner writes it to a file. */
+/* In a safetensors file. */
+static const char *const dump_names[] = { [SC_F32] = "F32", [SC_F16] = "F16", [SC_BF16] = "BF16" };
+
 static void emit_state_dump(sc_scope *s, const sc_plan *plan, const sc_state_config *c,
                             int64_t elements) {
-    static const char *const names[] = { [SC_F32] = "F32", [SC_F16] = "F16", [SC_BF16] = "BF16" };
     const char *dims = "";
     for (int i = 0; i < c->rank && dims; i++)
         dims = sc_pool_printf(s->pool, "%s%s%lld", dims, i ? ", " : "", (long long)c->dim[i]);
     sc_scope_number(s, "rank", c->rank);
     sc_scope_text(s, "dims", dims);
     sc_scope_number(s, "elements", elements);
-    sc_scope_text(s, "state_dump", names[c->float32 ? SC_F32 : plan->options.dtype]);
+    sc_scope_text(s, "state_dump", dump_names[c->float32 ? SC_F32 : plan->options.dtype]);
 }
 
 /* A recurrent state is one channel of all its elements. */
@@ -179,9 +181,11 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
         emit_slots(top, plan);
     sc_scope_flag(top, "has_states", states > 0);
     sc_scope_flag(top, "has_indexer", indexer);
-    if (indexer)
+    if (indexer) {
         sc_scope_text(top, "indexer_ctype",
                       plan->options.dtype == SC_F32 ? "float" : "unsigned short");
+        sc_scope_text(top, "indexer_dump", dump_names[plan->options.dtype]);
+    }
     if (states)
         sc_scope_number(top, "state_count", states);
     /* Calls that a device's memory wants, and what they are on the host. */

@@ -6,8 +6,8 @@
 #include "template.h"
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
-    static const char *const lists[] = { "first_ops",  "last_ops", "linears",
-                                         "attentions", "mixtures", "convs" };
+    static const char *const lists[] = { "first_ops", "last_ops", "linears",     "attentions",
+                                         "mixtures",  "convs",    "state_spaces", "indexes" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
     set->fresh =
@@ -60,13 +60,16 @@ static const char *row_of(const sc_op_set *set, const char *field, sc_span span)
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = { "rms_norm", "aw01fo" },
+    [SC_ROW_RMS_NORM] = { "rms_norm", "aw012fo" },
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fo" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
+    [SC_ROW_ROPE] = { "rope", "a0123ro" },
     [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awp10o" },
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_TIMES] = { "times", "af0o" },
+    [SC_ROW_SILU_GATE] = { "silu_gate", "ab0o" },
     [SC_ROW_SCALE] = { "scale", "aw01o" },
     [SC_ROW_LOOKUP] = { "lookup", "afwgi10o" },
     [SC_ROW_TANH] = { "tanh_row", "a0o" },
@@ -229,12 +232,16 @@ static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
 static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     sc_pool *pool = set->top->pool;
     char scale[SC_FLOAT_LITERAL];
+    const bool scaled = l->scale < 1 || l->scale > 1;
+    if (l->gated && scaled)
+        return sc_pool_printf(pool, "%s(sum[0] * vec_set(%s)) * sum[1]", act_name(l->act),
+                              sc_float_literal(scale, l->scale));
     if (l->gated)
         return sc_pool_printf(pool, "%s(sum[0]) * sum[1]", act_name(l->act));
     const char *text = "sum[half]";
     if (l->act)
         text = sc_pool_printf(pool, "%s(%s)", act_name(l->act), text);
-    if ((l->scale < 1 || l->scale > 1) && text)
+    if (scaled && text)
         text = sc_pool_printf(pool, "%s * vec_set(%s)", text, sc_float_literal(scale, l->scale));
     return l->add && text ? sc_pool_printf(pool, "%s + vec_load(y)", text) : text;
 }
@@ -276,12 +283,17 @@ static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
     sc_scope_number(&s, "in", l->in);
     sc_scope_number(&s, "depth", plan->pairs ? (l->in + 1) / 2 * 2 : l->in);
     sc_scope_number(&s, "out", l->out);
-    sc_scope_number(&s, "panels", (l->out + unit - 1) / unit);
+    sc_scope_number(&s, "panels", (l->out + unit - 1) / unit * l->w->blocks);
+    sc_scope_number(&s, "blocks", l->w->blocks);
+    sc_scope_flag(&s, "blocked", l->w->blocks > 1);
+    sc_scope_flag(&s, "whole", l->w->blocks == 1);
+    sc_scope_number(&s, "x_step", l->x_step);
+    sc_scope_number(&s, "y_step", l->y_step);
     sc_scope_number(&s, "panel", plan->panel);
     sc_scope_number(&s, "half", lanes);
     sc_scope_flag(&s, "bias", l->bias != NULL);
     sc_scope_flag(&s, "gated", l->gated);
-    sc_scope_flag(&s, "plain", !l->gated);
+    sc_scope_flag(&s, "plain", !l->gated && l->w->blocks == 1);
     sc_scope_text(&s, "y_ctype", operands ? "operand" : "float");
     sc_scope_text(&s, "y_store", operands ? "store_operand" : "vec_store");
     sc_scope_text(&s, "sum", sum_text(set, l));
@@ -375,7 +387,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     const sc_plan *plan = set->plan;
     const bool keeps = a->k.value >= 0;
     const int shape = plan->layer[plan->config->layer[layer].kv_source].shape;
-    const int64_t group = a->heads / a->kv_heads;
+    const int64_t group = sc_plan_group(a), splits = a->heads / a->kv_heads / group;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
     const sc_value *out = value_of(set, a->out);
     set->head_norms |= a->q_norm || a->k_norm;
@@ -387,6 +399,10 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_number(&s, "heads", a->heads);
     sc_scope_number(&s, "kv_heads", a->kv_heads);
     sc_scope_number(&s, "group", group);
+    sc_scope_number(&s, "splits", splits);
+    sc_scope_flag(&s, "latent", a->latent);
+    sc_scope_flag(&s, "indexed", a->indexed);
+    sc_scope_flag(&s, "expanded", !a->latent);
     sc_scope_number(&s, "tokens", tokens);
     sc_scope_number(&s, "queries", tokens * group);
     sc_scope_number(&s, "shape", shape);
@@ -409,6 +425,8 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_flag(&s, "roped", a->rope >= 0);
     sc_scope_number(&s, "rope", a->rope);
     emit_span(set, &s, "q", a->q);
+    if (a->latent)
+        emit_span(set, &s, "q_rope", a->q_rope);
     emit_span(set, &s, "k", a->k);
     emit_span(set, &s, "v", a->v);
     sc_scope_text(&s, "out", out->name);
@@ -497,6 +515,57 @@ static void emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const ch
         set->top->rc = s.rc ? s.rc : body.rc;
 }
 
+/* ---- state spaces ---- */
+
+static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int layer,
+                       const char *layers) {
+    set->rounds = true;
+    sc_scope s = sc_scope_item(set->top, "indexes");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "heads", x->heads);
+    sc_scope_number(&s, "dim", x->dim);
+    sc_scope_number(&s, "top_k", x->top_k);
+    sc_scope_number(&s, "shape", set->plan->layer[layer].shape);
+    sc_scope_text(&s, "q", row_of(set, value_of(set, x->q)->name, x->q));
+    sc_scope_text(&s, "k", row_of(set, value_of(set, x->k)->name, x->k));
+    sc_scope_text(&s, "weights", row_of(set, value_of(set, x->weights)->name, x->weights));
+    sc_scope body = sc_scope_item(item, "index");
+    sc_scope_number(&body, "index_id", set->kind);
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
+static void emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
+                             const char *layers) {
+    const struct {
+        const char *name;
+        sc_span span;
+    } spans[] = { { "x", o->x }, { "dt", o->dt }, { "b", o->b }, { "c", o->c }, { "y", o->y } };
+    set->uses_softplus = true;
+    sc_scope s = sc_scope_item(set->top, "state_spaces");
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "heads", o->heads);
+    sc_scope_number(&s, "head_dim", o->head_dim);
+    sc_scope_number(&s, "groups", o->groups);
+    sc_scope_number(&s, "state_size", o->state_size);
+    sc_scope_number(&s, "state", o->state);
+    sc_scope_flag(&s, "per_element", o->a_log->in > 1);
+    sc_scope_flag(&s, "dt_bias", o->dt_bias != NULL);
+    sc_scope_flag(&s, "limited_below", o->dt_least > 0);
+    sc_scope_real(&s, "dt_least", o->dt_least);
+    sc_scope_flag(&s, "limited_above", o->dt_most > 0);
+    sc_scope_real(&s, "dt_most", o->dt_most);
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+        sc_scope_text(&s, spans[i].name,
+                      row_of(set, value_of(set, spans[i].span)->name, spans[i].span));
+    sc_scope body = sc_scope_item(item, "state_space");
+    sc_scope_number(&body, "state_space_id", set->kind);
+    if (s.rc || body.rc)
+        set->top->rc = s.rc ? s.rc : body.rc;
+}
+
 /* ---- lists ---- */
 
 /* Before a linear reads what a linear, or the embedding, has left as floats. */
@@ -508,6 +577,8 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
     sc_scope_flag(&item, "attention", false);
     sc_scope_flag(&item, "experts", false);
     sc_scope_flag(&item, "conv", false);
+    sc_scope_flag(&item, "state_space", false);
+    sc_scope_flag(&item, "index", false);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
     if (item.rc || rows.rc)
@@ -516,7 +587,8 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts", "conv" };
+    static const char *const names[] = { "rows",    "linear", "attention",
+                                         "experts", "conv",   "state_space", "index" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
@@ -544,9 +616,14 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             } else if (op->kind == SC_OP_EXPERTS) {
                 emit_experts(set, &item, &op->experts, layers);
                 set->fresh[op->experts.out.value] = false;
-            } else {
+            } else if (op->kind == SC_OP_CONV) {
                 emit_conv(set, &item, &op->conv, layers);
                 set->fresh[op->conv.y.value] = false;
+            } else if (op->kind == SC_OP_INDEX)
+                emit_index(set, &item, &op->index, layer, layers);
+            else {
+                emit_state_space(set, &item, &op->state_space, layers);
+                set->fresh[op->state_space.y.value] = false;
             }
             norm = NULL;
             i++;
@@ -570,6 +647,7 @@ void sc_emit_end(sc_op_set *set) {
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
     sc_scope_flag(set->top, "uses_weight_of", set->rounds);
+    sc_scope_flag(set->top, "uses_softplus", set->uses_softplus);
     if (set->plan->options.cuda)
         sc_scope_number(set->top, "head_norm", norm_number(set, g->last.op[0].row.f[0]));
 }

@@ -19,7 +19,7 @@ typedef struct {
         const char *text, *field, *name; /* sc_op_text; of its weight; of its function */
     } linear[SC_MOST_LINEARS];
     bool *fresh; /* [graph->values]: the operands beside the floats are those of the same floats */
-    bool used[SC_ROWS], head_norms, rotates, rounds; /* attention's own */
+    bool used[SC_ROWS], head_norms, rotates, rounds, uses_softplus; /* attention's own */
     /* Of a CUDA casting: distinct norms of the residual stream, a kernel each. */
     int norms;
     float norm_eps[SC_MOST_LINEARS + 1];

@@ -135,11 +135,10 @@ void sc_types_by_rope(sc_reader *r, sc_layer_type with, sc_layer_type without,
 void sc_widths_latent(sc_reader *r) {
     sc_config *c = r->config;
     const int64_t rank = sc_read_count(r, "kv_lora_rank", 512, false);
-    const int64_t rope = sc_read_count(r, "qk_rope_head_dim", 64, false);
     for (int64_t i = 0; i < c->num_hidden_layers; i++) {
         c->layer[i].kv_heads = 1;
         c->layer[i].head_dim = rank;
-        c->layer[i].v_head_dim = rope;
+        c->layer[i].v_head_dim = c->head_dim; /* qk_rope_head_dim */
     }
 }
 

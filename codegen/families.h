@@ -29,6 +29,8 @@ typedef enum {
     SC_KEY_REAL,  /* any finite number */
     SC_KEY_FLAG,
     SC_KEY_NUMBERS, /* a list of numbers or flags; one number is a list of it */
+    SC_KEY_MLPS,    /* a list of "dense" and "sparse": 0 and 1 */
+    SC_KEY_LIMITS,  /* a list of numbers that may be infinite */
     SC_KEY_FIXED,   /* a flag: nothing but the fallback is done */
     SC_KEY_NOTHING  /* changes nothing in inference: read so that it is known */
 } sc_key_kind;
@@ -50,6 +52,7 @@ struct sc_family {
     int64_t hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim;
     int64_t max_position_embeddings, sliding_window, attention_chunk_size;
     bool kv_heads_null, head_dim_null; /* null is allowed although the default is another */
+    const char *head_dim_key;          /* head_dim is what this key says; NULL: its own */
     bool head_dim_computed;            /* heads share hidden_size out, whatever the file says */
     bool window_not_null;              /* sliding_window must not be null */
     bool window_switch;                /* use_sliding_window false makes sliding_window null */

@@ -1,6 +1,7 @@
 /* graph.c - sc_config -> sc_graph: the frame around a family's builder; text and print. */
 #include "graph.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "families.h"
@@ -32,9 +33,13 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
         w[1] = op->experts.down;
         w[2] = op->experts.gate_up_bias;
         w[3] = op->experts.down_bias;
-    } else {
+    } else if (op->kind == SC_OP_CONV) {
         w[0] = op->conv.w;
         w[1] = op->conv.bias;
+    } else if (op->kind == SC_OP_STATE_SPACE) {
+        w[0] = op->state_space.a_log;
+        w[1] = op->state_space.d;
+        w[2] = op->state_space.dt_bias;
     }
     for (int k = 0; k < SC_OP_WEIGHTS; k++)
         if (w[k] && !i--)
@@ -64,6 +69,8 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->attention.q);
             mark_floats(g, op->attention.k);
             mark_floats(g, op->attention.v);
+            if (op->attention.latent)
+                mark_floats(g, op->attention.q_rope);
         } else if (op->kind == SC_OP_EXPERTS) {
             if (op->experts.weigh_input)
                 mark_floats(g, op->experts.x);
@@ -72,9 +79,18 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->experts.route);
             if (op->experts.add)
                 mark_floats(g, op->experts.out);
-        } else {
+        } else if (op->kind == SC_OP_CONV) {
             mark_floats(g, op->conv.x);
             mark_floats(g, op->conv.y);
+        } else if (op->kind == SC_OP_INDEX) {
+            mark_floats(g, op->index.q);
+            mark_floats(g, op->index.k);
+            mark_floats(g, op->index.weights);
+        } else {
+            const sc_state_space *s = &op->state_space;
+            const sc_span spans[] = { s->x, s->dt, s->b, s->c, s->y };
+            for (int k = 0; k < 5; k++)
+                mark_floats(g, spans[k]);
         }
     }
 }
@@ -86,6 +102,22 @@ static void mark_values(sc_graph *g) {
         mark_list(g, &g->layer[i]);
     mark_list(g, &g->last);
     g->value[g->head_in.value].operand = true;
+}
+
+/* A layer's weights are members of one struct: no two of one name. */
+static void assert_fields(const sc_op_list *list) {
+    for (int i = 0; i < list->ops; i++)
+        for (int k = 0; sc_op_weight(&list->op[i], k); k++)
+            for (int j = 0; j <= i; j++)
+                for (int l = 0; sc_op_weight(&list->op[j], l); l++) {
+                    const sc_weight *a = sc_op_weight(&list->op[i], k);
+                    const sc_weight *b = sc_op_weight(&list->op[j], l);
+                    const char *name = a->part->tensor, *other = b->part->tensor;
+                    assert(strcmp(a->field, b->field) || name == other ||
+                           (name && other && !strcmp(name, other)));
+                    (void)name;
+                    (void)other;
+                }
 }
 
 /* ---- parameters ---- */
@@ -168,6 +200,8 @@ int sc_graph_make(sc_graph **graph, sc_pool *pool, const sc_config *config, sc_e
     long long total = 0;
     if (!b.rc)
         mark_values(g);
+    for (int i = 0; i < g->layers && !b.rc; i++)
+        assert_fields(&g->layer[i]);
     const int rc = b.rc ? b.rc : parameters(&total, g, err);
     if (!rc)
         *graph = g;
@@ -184,10 +218,12 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
     [SC_ROW_SCALE] = "scale",       [SC_ROW_LOOKUP] = "lookup",
     [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_ROPE] = "rope",
     [SC_ROW_TANH] = "tanh",         [SC_ROW_MAGNITUDE] = "magnitude",
     [SC_ROW_PREDICT] = "predict",   [SC_ROW_CORRECT] = "correct",
     [SC_ROW_SPARSE_GATE] = "sparse_gate",
     [SC_ROW_POSITION] = "position", [SC_ROW_TEMPERATURE] = "temperature",
+    [SC_ROW_TIMES] = "times",       [SC_ROW_SILU_GATE] = "silu_gate",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -237,6 +273,9 @@ static const char *linear_text(sc_pool *pool, const sc_graph *g, const sc_linear
         sc_pool_printf(pool, "%s %s %s%s %s [%lld, %lld]", span_text(pool, g, l->y),
                        l->add ? "+=" : "=", l->gated ? "gated_linear " : "linear ", l->w->field,
                        span_text(pool, g, l->x), (long long)l->out, (long long)l->in);
+    if (l->w->blocks > 1 && text)
+        text = sc_pool_printf(pool, "%s of each %lld, to each %lld, %d times", text,
+                              (long long)l->x_step, (long long)l->y_step, l->w->blocks);
     if (l->bias && text)
         text = sc_pool_printf(pool, "%s, bias", text);
     if (l->act && text)
@@ -268,6 +307,10 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
     if (a->q_norm && text)
         text = sc_pool_printf(pool, "%s, q_norm%s eps %s", text, a->k_norm ? " and k_norm" : "",
                               real_text(real, a->norm_eps));
+    if (a->latent && text)
+        text = sc_pool_printf(pool, "%s, latent, with %s", text, span_text(pool, g, a->q_rope));
+    if (a->indexed && text)
+        text = sc_pool_printf(pool, "%s, indexed", text);
     if (a->k.value < 0 && text)
         text = sc_pool_printf(pool, "%s, of another layer's keys and values", text);
     if (a->rope >= 0 && text)
@@ -298,6 +341,31 @@ static const char *conv_text(sc_pool *pool, const sc_graph *g, const sc_conv *c)
     return c->act && text ? sc_pool_printf(pool, "%s, %s", text, acts[c->act]) : text;
 }
 
+static const char *state_space_text(sc_pool *pool, const sc_graph *g, const sc_state_space *s) {
+    char least[SC_FLOAT_LITERAL], most[SC_FLOAT_LITERAL];
+    const char *text = sc_pool_printf(
+        pool, "%s = state_space %s, dt %s, B %s, C %s: heads %lld, head_dim %lld, groups %lld",
+        span_text(pool, g, s->y), span_text(pool, g, s->x), span_text(pool, g, s->dt),
+        span_text(pool, g, s->b), span_text(pool, g, s->c), (long long)s->heads,
+        (long long)s->head_dim, (long long)s->groups);
+    if (text)
+        text = sc_pool_printf(pool, "%s, state_size %lld%s%s", text, (long long)s->state_size,
+                              s->a_log && s->a_log->in > 1 ? ", A per element" : "",
+                              s->dt_bias ? ", dt_bias" : "");
+    if (text && s->dt_least > 0)
+        text = sc_pool_printf(pool, "%s, dt from %s", text, real_text(least, s->dt_least));
+    if (text && s->dt_most > 0)
+        text = sc_pool_printf(pool, "%s, dt to %s", text, real_text(most, s->dt_most));
+    return text;
+}
+
+static const char *index_text(sc_pool *pool, const sc_graph *g, const sc_index *x) {
+    return sc_pool_printf(pool, "index %s, key %s, weights %s: heads %lld, dim %lld, top_k %lld",
+                          span_text(pool, g, x->q), span_text(pool, g, x->k),
+                          span_text(pool, g, x->weights), (long long)x->heads, (long long)x->dim,
+                          (long long)x->top_k);
+}
+
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
     if (op->kind == SC_OP_ROW)
         return row_text(pool, graph, &op->row);
@@ -307,7 +375,11 @@ const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
         return attention_text(pool, graph, &op->attention);
     if (op->kind == SC_OP_EXPERTS)
         return experts_text(pool, graph, &op->experts);
-    return conv_text(pool, graph, &op->conv);
+    if (op->kind == SC_OP_CONV)
+        return conv_text(pool, graph, &op->conv);
+    if (op->kind == SC_OP_INDEX)
+        return index_text(pool, graph, &op->index);
+    return state_space_text(pool, graph, &op->state_space);
 }
 
 /* ---- print ---- */

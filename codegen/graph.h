@@ -90,15 +90,19 @@ typedef struct {
  * templates/ops/rows.c, where its formula is.
  */
 typedef enum {
-    SC_ROW_RMS_NORM,   /* n[0] runs of n[1], each by w [n[1]] (NULL: none); f[0] eps */
-    SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none); w is n[2] further on per run */
+    SC_ROW_RMS_NORM,   /* n[0] runs of n[1], by w (NULL: none), n[2] further on per run; f[0] eps */
+    SC_ROW_LAYER_NORM, /* the same with w2, the bias (NULL: none) */
     SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
     SC_ROW_MULTIPLY,   /* out = a b, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
+    SC_ROW_ROPE, /* n[0] heads, n[1] from one to the next in a, n[2] in out: turned by rope, in pairs
+                  * (n[3]) or halves, into halves; out may be a of halves */
     SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1,
                       * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
                       * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
     SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROW_TIMES,     /* out = f[0] a, n[0] wide */
+    SC_ROW_SILU_GATE, /* out = a silu(b), n[0] wide */
     SC_ROW_SCALE,    /* out = a w, n[0] wide; w has n[1], as many or one */
     SC_ROW_LOOKUP,   /* out = f[0] a + f[1] row id of w [n[1], n[0]]; row 0 for ids from n[1] on */
     SC_ROW_TANH,     /* out = tanh(a), n[0] wide */
@@ -120,17 +124,21 @@ typedef struct {
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
 
-/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(gate) * up. */
+/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(scale * gate) * up. Of a weight of
+ * blocks, block i is a linear of its own: of x + i * x_step, to y + i * y_step. */
 typedef struct {
     const sc_weight *w, *bias; /* bias NULL: none */
     sc_span x, y;
     int64_t in, out;
+    int64_t x_step, y_step; /* 0 of one block */
     bool gated, add;
     sc_activation act;
     float scale;
 } sc_linear;
 
-/* Softmax(scale q.k + …) v over what the layer's cache shows. */
+/* Softmax(scale q.k + …) v over what the layer's cache shows. Latent: one cached row, its key, is
+ * key and value of all heads, and its value is what q_rope is scored against besides (DeepSeek-V2,
+ * 2405.04434, with k and v's projections taken into those of q and the output). */
 typedef struct {
     sc_layer_type type;
     int64_t heads, kv_heads, head_dim, v_head_dim; /* of a query; of a value that is summed */
@@ -139,6 +147,8 @@ typedef struct {
     float scale;                                   /* of q.k */
     float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
     sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
+    bool latent, indexed; /* indexed: only what SC_OP_INDEX has chosen */
+    sc_span q_rope; /* of latent: [heads, v_head_dim] */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
     const sc_weight *sinks; /* [heads]: a score more in each softmax, of no value; NULL: none */
@@ -172,7 +182,38 @@ typedef struct {
     const sc_weight *w, *bias; /* [channels, columns]; [channels], NULL: none */
 } sc_conv;
 
-typedef enum { SC_OP_ROW, SC_OP_LINEAR, SC_OP_ATTENTION, SC_OP_EXPERTS, SC_OP_CONV } sc_op_kind;
+/*
+ * A selective state space: per head a state h [head_dim, state_size], token by token
+ *   h = exp(dt A) h + (dt x) B^T, y = h C + D x, with A = -exp(A_log),
+ *   dt = softplus(dt + dt_bias), kept between dt_least and dt_most.
+ * Heads of a group share B and C. Mamba-2 (Dao and Gu 2024, Mamba2Mixer) has one A per head; Mamba
+ * (Gu and Dao 2023, JambaMambaMixer) is heads of one channel with an A per element of its state.
+ */
+typedef struct {
+    int64_t heads, head_dim, groups, state_size;
+    float dt_least, dt_most; /* dt_most 0: no such limit */
+    sc_span x, dt, b, c, y; /* [heads, head_dim], [heads], [groups, state_size] twice; y may be x */
+    int state;              /* among the layer's: its recurrent_state */
+    const sc_weight *a_log; /* [heads], or [heads, state_size] */
+    const sc_weight *d, *dt_bias; /* [heads]; dt_bias NULL: none */
+} sc_state_space;
+
+/* Which keys the layer's attention sees, templates/ops/index.c: of a query the top_k that score
+ * highest. Its keys are in the layer's cache beside those of attention. */
+typedef struct {
+    int64_t heads, dim, top_k;
+    sc_span q, k, weights; /* [heads, dim], [dim], [heads]: scale is in the weights */
+} sc_index;
+
+typedef enum {
+    SC_OP_ROW,
+    SC_OP_LINEAR,
+    SC_OP_ATTENTION,
+    SC_OP_EXPERTS,
+    SC_OP_CONV,
+    SC_OP_STATE_SPACE,
+    SC_OP_INDEX
+} sc_op_kind;
 
 typedef struct {
     sc_op_kind kind;
@@ -182,6 +223,8 @@ typedef struct {
         sc_attention attention;
         sc_experts experts;
         sc_conv conv;
+        sc_state_space state_space;
+        sc_index index;
     };
 } sc_op;
 

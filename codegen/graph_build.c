@@ -1,7 +1,6 @@
 /* graph_build.c - see graph_build.h. */
 #include "graph_build.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -96,6 +95,13 @@ static const char *name_of(sc_builder *b, const char *name) {
     if (!text)
         no_memory(b);
     return text;
+}
+
+const char *sc_build_name(sc_builder *b, const char *module, const char *name) {
+    const char *text = sc_pool_printf(b->pool, "%s.%s", module, name);
+    if (!text)
+        no_memory(b);
+    return text ? text : "";
 }
 
 void sc_build_layer(sc_builder *b, const char *prefix, int layer) {
@@ -261,33 +267,16 @@ void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_sp
     sc_build_row(b, SC_ROW_MULTIPLY, a, c, out)->n[0] = width;
 }
 
-/* ---- states ---- */
-
-int sc_build_state(const sc_builder *b, const char *name) {
-    const sc_layer_config *c = &b->config->layer[b->layer];
-    int i = 0;
-    while (i < c->states - 1 && strcmp(c->state[i].name, name))
-        i++;
-    assert(i < c->states && !strcmp(c->state[i].name, name));
-    return i;
+void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out) {
+    if (factor >= 1 && factor <= 1 && a.value == out.value && a.at == out.at)
+        return;
+    sc_row_op *row = sc_build_row(b, SC_ROW_TIMES, a, sc_nowhere, out);
+    row->n[0] = width;
+    row->f[0] = factor;
 }
 
-void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
-                   sc_span y) {
-    const int state = sc_build_state(b, "conv_state");
-    const int64_t *dim = b->config->layer[b->layer].state[state].dim;
-    const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
-    const char *bias_name = sc_pool_printf(b->pool, "%s.bias", module);
-    if (!weight || !bias_name) {
-        no_memory(b);
-        return;
-    }
-    sc_conv c = { .channels = dim[0], .columns = dim[1], .act = act, .state = state };
-    c.x = x;
-    c.y = y;
-    c.w = sc_build_table(b, weight, 3, (const int64_t[]){ dim[0], 1, dim[1] });
-    c.bias = bias ? sc_build_floats(b, bias_name, dim[0], 0) : NULL;
-    sc_build_op(b, SC_OP_CONV)->conv = c;
+void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out) {
+    sc_build_row(b, SC_ROW_SILU_GATE, a, c, out)->n[0] = width;
 }
 
 /* ---- linears ---- */
@@ -332,11 +321,20 @@ sc_span sc_build_linear(sc_builder *b, sc_span x, int64_t in, sc_span y,
     sc_linear l = { .x = x, .y = y, .in = in, .gated = spec->gated, .add = spec->add };
     l.act = spec->act;
     l.scale = spec->scale != 0 ? spec->scale : 1;
-    for (int i = 0; i < parts; i++)
+    const int blocks = spec->blocks ? spec->blocks : 1;
+    l.x_step = spec->x_step;
+    l.y_step = spec->y_step;
+    for (int i = 0; i < parts / blocks; i++)
         l.out += from[i].rows;
     if (l.gated)
         l.out /= 2;
-    l.w = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
+    sc_weight *w =
+        sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
+    if (w && blocks > 1) {
+        w->blocks = blocks;
+        w->parts = parts / blocks;
+    }
+    l.w = w;
     if (spec->bias)
         l.bias = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED_BIAS : SC_WEIGHT_BIAS, bias_field, 1,
                                  parts, spec->part ? spec->bias_part : bias);

@@ -37,6 +37,8 @@ extern const sc_span sc_nowhere; /* a span of no value */
 sc_span sc_build_value(sc_builder *b, const char *name, int64_t width);
 /* Elements at … of a span. */
 sc_span sc_build_at(sc_span span, int64_t at);
+/* "mixer.in_proj" of those two; never NULL. */
+const char *sc_build_name(sc_builder *b, const char *module, const char *name);
 /* A new operation, zeroed but for its kind. Never NULL: after a failure a spare one. */
 sc_op *sc_build_op(sc_builder *b, sc_op_kind kind);
 
@@ -100,6 +102,8 @@ typedef struct {
     int parts;
     bool bias;       /* every module has one */
     bool transposed; /* weights are [in, out] */
+    int blocks;               /* part holds those of so many linears, all alike; 0: of one */
+    int64_t x_step, y_step;   /* sc_linear */
     bool gated, add;
     sc_activation act;
     float scale; /* 0: 1 */
@@ -123,13 +127,10 @@ void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, boo
 /* The same with a norm of its own before it is added: "out". */
 void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
                           const char *norm);
-/* Where the layer's first state of that name is among its states; it must have one. */
-int sc_build_state(const sc_builder *b, const char *name);
-/* The convolution of the layer's conv_state, with the module's weights; y may be x. */
-void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
-                   sc_span y);
-/* out = a c, width wide. */
+/* out = factor a (no operation where that is a itself), width wide; out = a c; out = a silu(c). */
+void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out);
 void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
+void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
 /* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
  * attention; o_proj reads its out. */
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);
@@ -183,6 +184,14 @@ int sc_build_rope(sc_builder *b, int64_t head_dim);
 /* Of families whose graph another one's is too: olmo2.c, gemma2.c. */
 void sc_build_olmo2(sc_builder *b);
 void sc_build_gemma2(sc_builder *b, bool qk_norm);
+
+/* Builds a layer's SC_OP_INDEX of x and of what q is made of, after its q_a_layernorm. */
+typedef void sc_build_indexer(sc_builder *b, sc_span x, sc_span q_low);
+/* Latent attention, all of self_attn up to o_proj: deepseek_v3.c. interleaved: q and k lie in pairs
+ * of neighbours. index NULL: every key is seen. */
+void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved, sc_build_indexer *index);
+/* The norm before it, then its MLP, or its experts and the shared one. */
+void sc_build_deepseek_mlp(sc_builder *b, bool sparse);
 
 /* What gemma3n shares with gemma4: gemma4_text.c. Attention with norms of q, k and v (k_is_v: v is
  * k, before both are normed), of scale 1, reading another layer's keys and values where it shares. */

@@ -114,6 +114,15 @@ static int plan_weights(sc_plan *plan, sc_pool *pool, sc_error *err) {
     return rc;
 }
 
+int64_t sc_plan_group(const sc_attention *attention) {
+    enum { MANY = 16, FEW = 4 };
+    const int64_t group = attention->heads / attention->kv_heads;
+    for (int64_t part = MANY; part >= FEW && group > MANY; part--)
+        if (group % part == 0)
+            return part;
+    return group;
+}
+
 static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
     enum { LINE = 16, ROWS = 256, LEAST_BLOCK = 16, QUERIES = 48, LONGEST_TILE = 12 };
     const sc_graph *g = plan->graph;
@@ -134,9 +143,10 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
         const sc_attention *a = sc_layer_attention(g, i);
         if (!a)
             continue;
-        plan->attention_dim =
-            most(plan->attention_dim, round_up(most(a->head_dim, a->v_head_dim), panel));
-        const int64_t group = a->heads / a->kv_heads;
+        const int64_t dim =
+            a->latent ? a->head_dim + a->v_head_dim : most(a->head_dim, a->v_head_dim);
+        plan->attention_dim = most(plan->attention_dim, round_up(dim, panel));
+        const int64_t group = sc_plan_group(a);
         plan->attention_queries =
             most(plan->attention_queries, round_up(most(1, QUERIES / group) * group, LONGEST_TILE));
         plan->step_kv = most(plan->step_kv, batch * a->kv_heads);
@@ -146,12 +156,20 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
     for (int i = 0; i < g->layers; i++)
         for (int k = 0; k < g->layer[i].ops; k++) {
             const sc_experts *e = &g->layer[i].op[k].experts;
+            const sc_index *x = &g->layer[i].op[k].index;
+            if (g->layer[i].op[k].kind == SC_OP_INDEX) {
+                plan->index_stride = round_up(plan->options.max_cache_len, panel) + panel;
+                plan->attention_queries =
+                    most(plan->attention_queries, round_up(x->heads, LONGEST_TILE));
+                plan->attention_dim = most(plan->attention_dim, round_up(x->dim, panel));
+            }
             if (g->layer[i].op[k].kind != SC_OP_EXPERTS)
                 continue;
             plan->experts = most(plan->experts, e->experts);
             plan->top_k = most(plan->top_k, e->top_k);
             plan->expert_stride = most(plan->expert_stride, round_up(e->ffn, panel) + LINE);
         }
+    floats += plan->index_stride;
     const int64_t hidden_stride = plan->stride[g->embedded.value];
     if (plan->top_k) /* rows of each choice: x, ffn and y, and where they lie */
         floats += plan->top_k * (2 * hidden_stride + plan->expert_stride + 1);

@@ -54,6 +54,14 @@ extern const state_place {{name}}_state[STATES];
 {{#has_indexer}}
 typedef {{indexer_ctype}} indexer_key; /* {{dtype}} */
 
+/* Layer by layer: where its indexer keys lie, [BATCH, slots, dim]; dim 0: it has none. */
+typedef struct {
+    size_t offset;
+    int64_t dim;
+} indexer_place;
+
+extern const indexer_place {{name}}_indexer[LAYERS];
+
 {{/has_indexer}}
 #define ARENA_BYTES ((size_t){{arena_bytes}}) /* the sum of all buffers{{#padded}} and {{padding_bytes}} of padding{{/padded}} */
 {{#offloading}}

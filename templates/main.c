@@ -31,8 +31,17 @@ static const int64_t kv_shape[LAYERS][4] = {
     { {{kv_heads}}, {{length}}, {{head_dim}}, {{v_head_dim}} },
 {{/places}}
 };
-{{#has_states}}
 
+{{#has_indexer}}
+/* Width of a layer's indexer keys; 0: it has none. */
+static const int64_t index_head_dim[LAYERS] = {
+{{#places}}
+    {{index_head_dim}},
+{{/places}}
+};
+
+{{/has_indexer}}
+{{#has_states}}
 /* What layers keep besides, for the dump too: [BATCH, dim]. */
 static const struct {
     int layer, index, recurrent, rank;
@@ -45,8 +54,8 @@ static const struct {
 {{/states}}
 };
 enum { STATES = sizeof states / sizeof *states };
-{{/has_states}}
 
+{{/has_states}}
 typedef struct {
     const char *text[BATCH];
     int texts;
@@ -489,6 +498,22 @@ static int dump_kv(const session *s, sc_dump *out, int layer, {{value_ctype}} *k
     return rc;
 }
 
+{{#has_indexer}}
+static int dump_indexer(const session *s, sc_dump *out, int layer, void **keys, sc_error *err) {
+    char name[64];
+    const int64_t shape[] = { BATCH, kv_shape[layer][1], index_head_dim[layer] };
+    *keys = calloc((size_t)(shape[0] * shape[1] * shape[2]), sizeof({{indexer_ctype}}));
+    if (!*keys)
+        return sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
+    const int rc = {{name}}_cache_read_indexer(s->cache, layer, *keys, err);
+    if (rc)
+        return rc;
+    snprintf(name, sizeof name, "indexer_keys_%d", layer);
+    sc_dump_add(out, name, "{{indexer_dump}}", 3, shape, *keys);
+    return SC_OK;
+}
+
+{{/has_indexer}}
 {{#has_states}}
 static int dump_state(const session *s, sc_dump *out, int i, void **state, sc_error *err) {
     char name[64], second[16] = "";
@@ -511,7 +536,7 @@ static int dump_state(const session *s, sc_dump *out, int i, void **state, sc_er
 }
 
 {{/has_states}}
-/* token_ids, logits, and every layer's K and V{{#has_states}} and states{{/has_states}} in the reference's order. */
+/* token_ids, logits, and every layer's K and V{{#has_indexer}}, indexer keys{{/has_indexer}}{{#has_states}} and states{{/has_states}} in the reference's order. */
 static int dump(const session *s, const char *path, const rows *r, int64_t fed_room,
                 sc_error *err) {
     const int64_t length = r->prompt + r->made, fed = r->made ? length - 1 : length;
@@ -521,6 +546,9 @@ static int dump(const session *s, const char *path, const rows *r, int64_t fed_r
 {{#has_states}}
     void *state[STATES] = { NULL };
 {{/has_states}}
+{{#has_indexer}}
+    void *indexer_keys[LAYERS] = { NULL };
+{{/has_indexer}}
     int rc = ids && logits ? SC_OK : sc_fail(err, SC_EENV, "{{name}}: no memory for the dump");
     for (int b = 0; b < BATCH && !rc; b++) {
         memcpy(ids + b * length, r->ids + b * r->room, (size_t)length * sizeof *ids);
@@ -537,6 +565,11 @@ static int dump(const session *s, const char *path, const rows *r, int64_t fed_r
     for (int layer = 0; layer < LAYERS && !rc; layer++)
         if (kv_shape[layer][0])
             rc = dump_kv(s, out, layer, kv[layer], err);
+{{#has_indexer}}
+    for (int layer = 0; layer < LAYERS && !rc; layer++)
+        if (index_head_dim[layer])
+            rc = dump_indexer(s, out, layer, &indexer_keys[layer], err);
+{{/has_indexer}}
 {{#has_states}}
     for (int i = 0; i < STATES && !rc; i++)
         rc = dump_state(s, out, i, &state[i], err);
@@ -546,6 +579,10 @@ static int dump(const session *s, const char *path, const rows *r, int64_t fed_r
     for (int layer = 0; layer < LAYERS; layer++)
         for (int i = 0; i < 2; i++)
             free(kv[layer][i]);
+{{#has_indexer}}
+    for (int layer = 0; layer < LAYERS; layer++)
+        free(indexer_keys[layer]);
+{{/has_indexer}}
 {{#has_states}}
     for (int i = 0; i < STATES; i++)
         free(state[i]);

@@ -43,6 +43,9 @@ enum {
 {{#has_attention}}
     ATTENTION_DIM = {{attention_dim}}, /* widest head, in whole panels */
     ATTENTION_QUERIES = {{attention_queries}},
+{{#has_index}}
+    INDEX_STRIDE = {{index_stride}}, /* max_cache_len in whole panels, and one that is read over */
+{{/has_index}}
     STEP_KV = {{step_kv}}, /* rows of K that a step stages */
 {{/has_attention}}
 {{#has_experts}}
@@ -112,6 +115,9 @@ struct sc_model {
     float *expert_y;                      /* [CHOICES, X_STRIDE] */
 {{/has_experts}}
 {{#has_attention}}
+{{#has_index}}
+    float *index_scores; /* [ROWS, INDEX_STRIDE], by slot: what a query's indexer says */
+{{/has_index}}
     kv_value *step_keys, *step_values; /* [STEP_KV, BLOCK, ATTENTION_DIM] */
 {{/has_attention}}
 {{#ropes}}
@@ -279,6 +285,17 @@ static inline void weigh_values(thread_scratch *a, const float *values, int64_t 
 {{#convs}}
 {{> ops/conv.c}}
 {{/convs}}
+{{#uses_softplus}}
+/* log(1 + exp(x)), which is x from where a float sees no difference: torch.nn.Softplus. */
+static inline float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
+
+{{/uses_softplus}}
+{{#state_spaces}}
+{{> ops/state_space.c}}
+{{/state_spaces}}
+{{#indexes}}
+{{> ops/index.c}}
+{{/indexes}}
 /* lm_head on the rows that are asked for: all of them, or each row's last. Panels are split. */
 enum { HEAD_PANELS = {{head_panels}}, HEAD_IN_STRIDE = {{head_in_stride}} };
 
@@ -368,6 +385,10 @@ static void count_tokens(const step *s, int layer) {
         for (int64_t b = 0; b < s->batch && {{name}}_state[i].layer == layer; b++)
             s->cache->now.held[i][s->row[b]] = 1;
 {{/has_states}}
+{{#has_indexer}}
+    for (int64_t b = 0; b < s->batch && {{name}}_indexer[layer].dim; b++)
+        s->cache->now.indexed[layer][s->row[b]] += s->tokens;
+{{/has_indexer}}
 {{#offloading}}
     {{name}}_cache_end(s->cache, layer);
 {{/offloading}}
@@ -413,6 +434,18 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     add_experts{{mixture_id}}(s, thread);
     sc_threads_barrier(m->threads);
 {{/experts}}
+{{#index}}
+    keep_index{{index_id}}(s, thread, layer);
+    sc_threads_barrier(m->threads);
+    score_index{{index_id}}(s, thread, layer);
+    sc_threads_barrier(m->threads);
+    choose_index{{index_id}}(s, thread);
+    sc_threads_barrier(m->threads);
+{{/index}}
+{{#state_space}}
+    scan{{state_space_id}}(s, thread, layer, w);
+    sc_threads_barrier(m->threads);
+{{/state_space}}
 {{#conv}}
     conv{{conv_id}}(s, thread, layer, w);
     sc_threads_barrier(m->threads);
@@ -468,6 +501,9 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
     m->expert_y = take(base, &at, (size_t)CHOICES * X_STRIDE, sizeof(float));
 {{/has_experts}}
 {{#has_attention}}
+{{#has_index}}
+    m->index_scores = take(base, &at, (size_t)ROWS * INDEX_STRIDE, sizeof(float));
+{{/has_index}}
     m->step_keys = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
     m->step_values = take(base, &at, (size_t)STEP_KV * BLOCK * ATTENTION_DIM, sizeof(kv_value));
 {{/has_attention}}
@@ -583,6 +619,13 @@ static int check_call(const {{name}}_cache *cache, const int32_t *rows, int batc
                     err, SC_ESTATE,
                     "{{name}}: layers 0 and %d of the cache hold %lld and %lld tokens (reset)", layer,
                     (long long)seen, (long long)cache->now.seen[layer][row]);
+{{#has_indexer}}
+            if ({{name}}_indexer[layer].dim && cache->now.indexed[layer][row] != seen)
+                return sc_fail(err, SC_ESTATE,
+                               "{{name}}: layer %d of the cache holds %lld tokens and %lld indexer "
+                               "keys (reset)",
+                               layer, (long long)seen, (long long)cache->now.indexed[layer][row]);
+{{/has_indexer}}
             const int rc = {{name}}_cache_room(cache, layer, row, n, err);
             if (rc)
                 return rc;

@@ -13,44 +13,16 @@
 Suite *casting_suite(void);
 
 static const char *const families[] = {
-    "bloom",
-    "cohere2",
-    "ernie4_5",
-    "exaone4",
-    "falcon",
-    "falcon_new",
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "glm4",
-    "gpt2",
-    "gpt_neo",
-    "gpt_neox",
-    "granite",
-    "lfm2",
-    "llama",
-    "llama_rope3_bias",
-    "llama_yarn",
-    "mistral",
-    "mixtral",
-    "olmo2",
-    "olmo3",
-    "opt",
-    "phi",
-    "phi3",
-    "phi3_sliding",
-    "qwen2",
-    "qwen2_sliding",
-    "qwen3",
-    "qwen3_moe",
-    "seed_oss",
-    "smollm3",
-    "stablelm",
-    "starcoder2",
+    "bloom",      "cohere2",   "ernie4_5", "exaone4",      "falcon",   "falcon_h1",
+    "falcon_new", "gemma",     "gemma2",   "gemma3_text",  "glm4",     "gpt2",
+    "gpt_neo",    "gpt_neox",  "granite",  "lfm2",         "llama",    "llama_rope3_bias",
+    "llama_yarn", "mamba2",    "mistral",  "mixtral",      "olmo2",    "olmo3",
+    "opt",        "phi",       "phi3",     "phi3_sliding", "qwen2",    "qwen2_sliding",
+    "qwen3",      "qwen3_moe", "seed_oss", "smollm3",      "stablelm", "starcoder2"
 };
 static const char *const cases[] = { "short", "long", "batch2", "chunked" };
 /* Those with convolutions or recurrent states. */
-static const char *const stateful[] = { "lfm2" };
+static const char *const stateful[] = { "falcon_h1", "lfm2", "mamba2" };
 enum { STATEFUL = sizeof stateful / sizeof *stateful };
 enum { FAMILIES = sizeof families / sizeof *families, CASES = sizeof cases / sizeof *cases };
 

@@ -8,8 +8,9 @@
 
 Suite *emit_suite(void);
 
-static const char *const models[] = { "llama", "llama_rope3_bias", "mistral",
-                                      "qwen2", "qwen2_sliding",    "qwen3" };
+static const char *const models[] = {
+    "llama", "llama_rope3_bias", "mistral", "qwen2", "qwen2_sliding", "qwen3", "lfm2", "mamba2"
+};
 enum { MODELS = sizeof models / sizeof *models };
 
 static const char *const templates[] = { "Makefile", "casting.h", "internal.h",

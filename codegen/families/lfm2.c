@@ -1,6 +1,6 @@
 /* lfm2.c - attention where full_attn_idxs says so, gated short convolutions elsewhere. */
 #include "../families.h"
-#include "../graph_build.h"
+#include "../graph_states.h"
 #include "../json.h"
 
 static void types(sc_reader *r) {

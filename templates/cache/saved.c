@@ -29,9 +29,9 @@ static int each_run(const {{name}}_cache *cache, const cache_counts *counts,
                                (size_t)(used * shape->value) * sizeof(kv), arg);
             }
 {{#has_indexer}}
-            const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
+            const size_t width = (size_t){{name}}_indexer[layer].dim * sizeof(indexer_key);
             if (!rc)
-                rc = {{visit}}cache->arena + indexers[layer].offset +
+                rc = {{visit}}cache->arena + {{name}}_indexer[layer].offset +
                                (size_t)(row * shape->slots) * width,
                            (size_t)counts->indexed[layer][row] * width, arg);
 {{/has_indexer}}
@@ -154,7 +154,7 @@ static int check_counters(const cache_counts *counts, const char *path, sc_error
                                layer, row, (long long)seen);
 {{#has_indexer}}
             const int64_t indexed = counts->indexed[layer][row];
-            if (indexed < 0 || indexed > (indexers[layer].dim ? shape->slots : 0))
+            if (indexed < 0 || indexed > ({{name}}_indexer[layer].dim ? shape->slots : 0))
                 return sc_fail(err, SC_EINPUT, "%s: layer %d, row %d: %lld indexer keys", path,
                                layer, row, (long long)indexed);
 {{/has_indexer}}

@@ -1,10 +1,6 @@
 {{! states.c - what a layer keeps besides keys and values: convolutions, recurrent states, indexer keys. }}
 {{#has_indexer}}
-/* Layer by layer: where its indexer keys lie, [BATCH, slots, dim]; dim 0: it has none. */
-static const struct {
-    size_t offset;
-    int64_t dim;
-} indexers[LAYERS] = {
+const indexer_place {{name}}_indexer[LAYERS] = {
 {{#places}}
     { {{indexer_offset}}, {{index_head_dim}} },
 {{/places}}
@@ -12,7 +8,7 @@ static const struct {
 
 static int check_indexer(int layer, sc_error *err) {
     const int rc = check_layer(layer, err);
-    if (rc || indexers[layer].dim)
+    if (rc || {{name}}_indexer[layer].dim)
         return rc;
     return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d has no indexer keys", layer);
 }
@@ -203,7 +199,7 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
     if ({{name}}_cache_whole(cache, err))
         return SC_ESTATE;
 {{/cuda}}
-    const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
+    const size_t width = (size_t){{name}}_indexer[layer].dim * sizeof(indexer_key);
     const int64_t slots = shape_of(layer)->slots;
     if (tokens < 1)
         return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
@@ -216,7 +212,7 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
                            layer, tokens, (long long)cache->now.indexed[layer][row],
                            (long long)(slots - cache->now.indexed[layer][row]), MAX_CACHE_LEN);
     for (int row = from; row < to; row++) {
-        {{copy}}cache->arena + indexers[layer].offset +
+        {{copy}}cache->arena + {{name}}_indexer[layer].offset +
                    (size_t)(row * slots + cache->now.indexed[layer][row]) * width,
                (const unsigned char *)keys + (size_t)((row - from) * tokens) * width,
                (size_t)tokens * width);
@@ -240,13 +236,13 @@ API int {{name}}_cache_read_indexer(const {{name}}_cache *cache, int layer, void
     const int rc = check_indexer(layer, err);
     if (rc)
         return rc;
-    const size_t width = (size_t)indexers[layer].dim * sizeof(indexer_key);
+    const size_t width = (size_t){{name}}_indexer[layer].dim * sizeof(indexer_key);
     const int64_t slots = shape_of(layer)->slots;
     for (int row = 0; row < BATCH; row++) {
         /* A crop leaves keys behind its end. */
         unsigned char *to = (unsigned char *)keys + (size_t)(row * slots) * width;
         const size_t used = (size_t)cache->now.indexed[layer][row] * width;
-        {{copy}}to, cache->arena + indexers[layer].offset + (size_t)(row * slots) * width, used);
+        {{copy}}to, cache->arena + {{name}}_indexer[layer].offset + (size_t)(row * slots) * width, used);
         {{fill}}to + used, 0, (size_t)slots * width - used);
     }
     return {{settled}};

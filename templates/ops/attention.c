@@ -10,13 +10,17 @@
  * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
 {{/sinks}}
  *
- * A task is one row of the batch, one kv_head and up to {{tokens}} tokens: {{queries}} queries that
+ * A task is one row of the batch, {{group}} heads of one kv_head and up to {{tokens}} tokens: {{queries}} queries that
  * share their keys. Keys come in blocks of SC_PANEL, counted from the row's first token, so a query
  * adds up in the same order whatever chunk it came in. Softmax is the running one (Milakov and
  * Gimelshein 2018).
  */
 enum {
     ATTENTION{{id}}_GROUP = {{group}},
+    ATTENTION{{id}}_SPLITS = {{splits}}, /* tasks that share a kv_head */
+    ATTENTION{{id}}_SCORE = SHAPE{{shape}}_DIM{{#latent}} + SHAPE{{shape}}_V_DIM{{/latent}},
+    ATTENTION{{id}}_SUM = SHAPE{{shape}}_{{#expanded}}V_{{/expanded}}DIM,
+    ATTENTION{{id}}_TASKS = SHAPE{{shape}}_KV_HEADS * ATTENTION{{id}}_SPLITS,
     ATTENTION{{id}}_TOKENS = {{tokens}},
 {{#limited}}
     ATTENTION{{id}}_WINDOW = {{window}},
@@ -35,8 +39,11 @@ static const float attention{{id}}_slope[{{heads}}] = {
 /* One task: the tokens first … first + tokens - 1 of a step, and where their keys are. */
 typedef struct {
     const {{name}}_layer_weights *weights;
-    int batch, head; /* batch: of the pass */
+    int batch, head; /* batch: of the pass; head: of the tasks */
     int64_t first, tokens;
+{{#indexed}}
+    const float *chosen; /* the first token's scores by slot: -INFINITY is not seen */
+{{/indexed}}
     int64_t padding; /* of the row */
     int64_t begin;   /* tokens in the cache before this step */
     int64_t seen;    /* this step's included */
@@ -48,12 +55,16 @@ static attention{{id}}_task attention{{id}}_begin(const step *s, int layer, cons
                                     int64_t index, int64_t tiles) {
     const {{name}}_cache *c = s->cache;
     attention{{id}}_task t = { .weights = w };
-    t.batch = (int)(index / tiles / SHAPE{{shape}}_KV_HEADS);
-    t.head = (int)(index / tiles % SHAPE{{shape}}_KV_HEADS);
-    const int64_t row = s->row[t.batch] * (int64_t)SHAPE{{shape}}_KV_HEADS + t.head;
+    t.batch = (int)(index / tiles / ATTENTION{{id}}_TASKS);
+    t.head = (int)(index / tiles % ATTENTION{{id}}_TASKS);
+    const int64_t row =
+        s->row[t.batch] * (int64_t)SHAPE{{shape}}_KV_HEADS + t.head / ATTENTION{{id}}_SPLITS;
     t.first = index % tiles * ATTENTION{{id}}_TOKENS;
     t.tokens = least(ATTENTION{{id}}_TOKENS, s->tokens - t.first);
     t.padding = padding_of(s, t.batch);
+{{#indexed}}
+    t.chosen = s->model->index_scores + (t.batch * s->tokens + t.first) * INDEX_STRIDE;
+{{/indexed}}
     t.begin = s->seen[t.batch];
     t.seen = t.begin + s->tokens;
     t.oldest = most(0, t.begin - SHAPE{{shape}}_LENGTH + 1);
@@ -99,6 +110,10 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
         const int64_t head = t->head * ATTENTION{{id}}_GROUP + q % ATTENTION{{id}}_GROUP;
         float *to = a->query[q];
         memcpy(to, {{q_from}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM * sizeof *to);
+{{#latent}}
+        memcpy(to + SHAPE{{shape}}_DIM, {{q_rope_from}} + head * SHAPE{{shape}}_V_DIM,
+               SHAPE{{shape}}_V_DIM * sizeof *to);
+{{/latent}}
 {{#q_norm}}
         norm_row(to, t->weights->{{q_norm_field}}, SHAPE{{shape}}_DIM, {{norm_eps}}, to);
 {{/q_norm}}
@@ -106,7 +121,7 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
         rotate(to, s->model->cos{{rope}} + row * ROPE{{rope}}_PAIRS, s->model->sin{{rope}} + row * ROPE{{rope}}_PAIRS,
                ROPE{{rope}}_PAIRS);
 {{/roped}}
-        for (int64_t d = 0; d < SHAPE{{shape}}_DIM; d++)
+        for (int64_t d = 0; d < ATTENTION{{id}}_SCORE; d++)
             to[d] *= attention{{id}}_scale;
 {{#sinks}}
         a->top[q] = t->weights->sinks[head];
@@ -120,6 +135,27 @@ static void attention{{id}}_queries(const step *s, const attention{{id}}_task *t
     }
 }
 
+{{#latent}}
+/* Makes the block's rows ready, those of positions pos … on: a key is the latent and the turned part
+ * behind it (transposed, a->key), a value the latent of the same row. Returns the values [SC_PANEL,
+ * *stride]. */
+static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_scratch *a, int64_t pos,
+                                    int64_t *stride) {
+    for (int64_t i = 0; i < SC_PANEL; i++) {
+        load_row(a->key_row[i],
+                 attention{{id}}_row(t, t->keys, t->evicted_keys, pos + i, SHAPE{{shape}}_KEY),
+                 SHAPE{{shape}}_DIM);
+        load_row(a->key_row[i] + SHAPE{{shape}}_DIM,
+                 attention{{id}}_row(t, t->values, t->evicted_values, pos + i, SHAPE{{shape}}_VALUE),
+                 SHAPE{{shape}}_V_DIM);
+    }
+    transpose_keys(a, &a->key_row[0][0], ATTENTION_DIM, ATTENTION{{id}}_SCORE);
+    *stride = ATTENTION_DIM;
+    return &a->key_row[0][0];
+}
+
+{{/latent}}
+{{#expanded}}
 /*
  * Makes the block's keys (transposed, a->key) and values ready, those of positions pos … on.
  * Returns the values [SC_PANEL, *stride]. Where the cache has all of them side by side,
@@ -168,6 +204,7 @@ static const float *attention{{id}}_load(const attention{{id}}_task *t, thread_s
     return &a->value[0][0];
 }
 
+{{/expanded}}
 /* Folds the keys from position padding + block on, SC_PANEL of them, into every query. */
 static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch *a, int64_t block) {
     const int64_t queries = t->tokens * ATTENTION{{id}}_GROUP;
@@ -176,7 +213,7 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
     for (int64_t q = 0; q < queries; q += SC_TILE) {
         vec score[SC_TILE][2];
         const int rows = tile_f32(score, &a->key[0][0], SC_PANEL, a->query[q], ATTENTION_DIM,
-                                  SHAPE{{shape}}_DIM, queries - q);
+                                  ATTENTION{{id}}_SCORE, queries - q);
         for (int r = 0; r < rows; r++) {
             /* Counted from the block's first key. */
             const int64_t token = t->first + (q + r) / ATTENTION{{id}}_GROUP;
@@ -194,6 +231,17 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
             score[r][0] += vec_load(bias);
             score[r][1] += vec_load(bias + SC_LANES);
 {{/alibi}}
+{{#indexed}}
+            const float *chosen = t->chosen + (q + r) / ATTENTION{{id}}_GROUP * INDEX_STRIDE +
+                                  t->padding + block;
+            float seen[SC_PANEL];
+            vec_store(seen, score[r][0]);
+            vec_store(seen + SC_LANES, score[r][1]);
+            for (int64_t i = 0; i < SC_PANEL; i++)
+                seen[i] = chosen[i] > -INFINITY ? seen[i] : -1e30f;
+            score[r][0] = vec_load(seen);
+            score[r][1] = vec_load(seen + SC_LANES);
+{{/indexed}}
 {{#limited}}
             softmax_block(a, q + r, score[r], attention{{id}}_first(pos + block) - block, pos);
 {{/limited}}
@@ -202,7 +250,7 @@ static void attention{{id}}_block(const attention{{id}}_task *t, thread_scratch 
 {{/limited}}
         }
     }
-    for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d += SC_PANEL)
+    for (int64_t d = 0; d < ATTENTION{{id}}_SUM; d += SC_PANEL)
         for (int64_t q = 0; q < queries; q += SC_TILE)
             weigh_values(a, values + d, stride, q, d, queries - q);
 }
@@ -211,17 +259,28 @@ static void attention{{id}}_end(const step *s, const attention{{id}}_task *t, co
     for (int64_t q = 0; q < t->tokens * ATTENTION{{id}}_GROUP; q++) {
         const int64_t row = t->batch * s->tokens + t->first + q / ATTENTION{{id}}_GROUP;
         const int64_t head = t->head * ATTENTION{{id}}_GROUP + q % ATTENTION{{id}}_GROUP;
-        {{out_ctype}} *to = s->model->{{out}} + row * {{out_stride}} + head * SHAPE{{shape}}_V_DIM;
-        for (int64_t d = 0; d < SHAPE{{shape}}_V_DIM; d++) /* padding sees nothing: zeros */
+        {{out_ctype}} *to = s->model->{{out}} + row * {{out_stride}} + head * ATTENTION{{id}}_SUM;
+        for (int64_t d = 0; d < ATTENTION{{id}}_SUM; d++) /* padding sees nothing: zeros */
             to[d] = {{out_from}}(a->total[q] > 0 ? a->sum[q][d] / a->total[q] : 0);
     }
 }
 
+{{#indexed}}
+/* Whether some query of the task sees a key of the block: most are read by none. */
+static bool attention{{id}}_any(const attention{{id}}_task *t, int64_t block) {
+    for (int64_t token = 0; token < t->tokens; token++)
+        for (int64_t i = 0; i < SC_PANEL; i++)
+            if (t->chosen[token * INDEX_STRIDE + t->padding + block + i] > -INFINITY)
+                return true;
+    return false;
+}
+
+{{/indexed}}
 /* On the keys and values of that layer of the cache. */
 static void attention{{id}}(const step *s, int thread, int layer, const {{name}}_layer_weights *w) {
     thread_scratch *a = s->model->scratch + thread;
     const int64_t tiles = (s->tokens + ATTENTION{{id}}_TOKENS - 1) / ATTENTION{{id}}_TOKENS;
-    for (int64_t i = thread; i < s->batch * SHAPE{{shape}}_KV_HEADS * tiles; i += s->threads) {
+    for (int64_t i = thread; i < s->batch * ATTENTION{{id}}_TASKS * tiles; i += s->threads) {
         const attention{{id}}_task t = attention{{id}}_begin(s, layer, w, i, tiles);
         /* Blocks that some query of the task sees. */
         const int64_t first = t.begin + t.first - t.padding, last = first + t.tokens - 1;
@@ -231,6 +290,9 @@ static void attention{{id}}(const step *s, int thread, int layer, const {{name}}
 {{/limited}}
         attention{{id}}_queries(s, &t, a);
         for (; block <= last; block += SC_PANEL)
+{{#indexed}}
+            if (attention{{id}}_any(&t, block))
+{{/indexed}}
             attention{{id}}_block(&t, a, block);
         attention{{id}}_end(s, &t, a);
     }

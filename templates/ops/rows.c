@@ -1,10 +1,10 @@
 {{! rows.c - what is done to each token's row by itself; only what a casting uses is there. }}
 {{#uses_rms_norm}}
-/* Runs of width elements, each normed by itself. */
-static inline void rms_norm(const float *x, const float *w, int64_t runs, int64_t width, float eps,
-                            float *y) {
+/* Runs of width elements, each normed by itself. Weights are w_step apart from run to run. */
+static inline void rms_norm(const float *x, const float *w, int64_t runs, int64_t width,
+                            int64_t w_step, float eps, float *y) {
     for (int64_t i = 0; i < runs; i++)
-        norm_row(x + i * width, w, width, eps, y + i * width);
+        norm_row(x + i * width, w_step ? w + i * w_step : w, width, eps, y + i * width);
 }
 
 {{/uses_rms_norm}}
@@ -60,6 +60,22 @@ static void rope_pairs(const float *x, int64_t heads, int64_t head_dim, const fl
 }
 
 {{/uses_rope_pairs}}
+{{#uses_rope}}
+/* Pair i of each head is (x[2i], x[2i + 1]) of neighbours, else (x[i], x[i + count]); turned,
+ * it is (y[i], y[i + count]). apply_rotary_pos_emb and its _interleave of DeepseekV3. */
+static void rope(const float *x, int64_t heads, int64_t x_step, int64_t y_step,
+                 int64_t neighbours, const float *cosine, const float *sine, int64_t count,
+                 float *y) {
+    const int64_t apart = neighbours ? 2 : 1, second = neighbours ? 1 : count;
+    for (int64_t head = 0; head < heads; head++, x += x_step, y += y_step)
+        for (int64_t i = 0; i < count; i++) {
+            const float a = x[apart * i], b = x[apart * i + second];
+            y[i] = a * cosine[i] - b * sine[i];
+            y[i + count] = b * cosine[i] + a * sine[i];
+        }
+}
+
+{{/uses_rope}}
 {{#uses_route}}
 /* Nothing outside the top_groups best of the groups is chosen: a group is worth its two best.
  * DeepseekV3TopkRouter. */
@@ -131,6 +147,24 @@ static inline void add_position(const float *x, const weight *table, int64_t pos
 }
 
 {{/uses_add_position}}
+{{#uses_times}}
+/* y = x * factor. */
+static inline void times(const float *x, float factor, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * factor;
+}
+
+{{/uses_times}}
+{{#uses_silu_gate}}
+/* y = a * silu(b). */
+static inline void silu_gate(const float *a, const float *b, int64_t width, float *y) {
+    for (int64_t i = 0; i < width; i += SC_LANES) {
+        const vec gate = vec_silu(vec_load_part(b + i, width - i));
+        vec_store_part(y + i, vec_load_part(a + i, width - i) * gate, width - i);
+    }
+}
+
+{{/uses_silu_gate}}
 {{#uses_scale}}
 /* y = x * w, each by its own or all by the one. */
 static inline void scale(const float *x, const float *w, int64_t width, int64_t weights, float *y) {

@@ -1,0 +1,116 @@
+/* graph_states.c - see graph_states.h. */
+#include "graph_states.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* The widths of the layer's first state of that name, which it must have, and its place among the
+ * layer's states. */
+static const int64_t *find_state(const sc_builder *b, const char *name, int *index) {
+    const sc_layer_config *c = &b->config->layer[b->layer];
+    int i = 0;
+    while (i < c->states - 1 && strcmp(c->state[i].name, name))
+        i++;
+    assert(i < c->states && !strcmp(c->state[i].name, name));
+    *index = i;
+    return c->state[i].dim;
+}
+
+void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
+                   sc_span y) {
+    sc_conv c = { .act = act, .x = x, .y = y };
+    const int64_t *dim = find_state(b, "conv_state", &c.state);
+    c.channels = dim[0];
+    c.columns = dim[1];
+    c.w = sc_build_table(b, sc_build_name(b, module, "weight"), 3,
+                         (const int64_t[]){ dim[0], 1, dim[1] });
+    if (bias)
+        c.bias = sc_build_floats(b, sc_build_name(b, module, "bias"), dim[0], 0);
+    sc_build_op(b, SC_OP_CONV)->conv = c;
+}
+
+/* out = norm of groups of y, by the mixer's norm. */
+static void build_group_norm(sc_builder *b, sc_span y, const sc_mixer *mixer, int64_t groups,
+                             int64_t inner, sc_span out) {
+    const char *name = sc_build_name(b, mixer->module, "norm.weight");
+    const sc_part part = sc_build_vector(b, name, inner);
+    const sc_weight *w = sc_build_weight(b, SC_WEIGHT_FLOATS, "mixer_norm", 1, 1, &part);
+    sc_row_op *row = sc_build_row(b, SC_ROW_RMS_NORM, y, sc_nowhere, out);
+    row->w = w;
+    row->n[0] = groups;
+    row->n[1] = row->n[2] = inner / groups;
+    row->f[0] = b->norm.eps;
+}
+
+/* y as the last linear takes it: "mixed". */
+static sc_span build_norm(sc_builder *b, sc_span y, sc_span gate, const sc_mixer *mixer,
+                          int64_t groups, int64_t inner) {
+    const sc_span mixed = sc_build_value(b, "mixed", inner);
+    const sc_span normed = mixer->norm == SC_MIXER_GATE_NORM ? mixed : y;
+    if (mixer->norm != SC_MIXER_NORM_GATE)
+        sc_build_silu_gate(b, y, gate, inner, mixer->norm == SC_MIXER_GATE ? mixed : y);
+    if (mixer->norm == SC_MIXER_GATE)
+        return mixed;
+    build_group_norm(b, y, mixer, groups, inner, normed);
+    if (mixer->norm == SC_MIXER_NORM_GATE)
+        sc_build_silu_gate(b, y, gate, inner, mixed);
+    return mixed;
+}
+
+void sc_build_mamba2(sc_builder *b, sc_span x, const sc_mixer *mixer) {
+    sc_state_space s = { .dt_least = mixer->dt_least, .dt_most = mixer->dt_most };
+    const int64_t channels = find_state(b, "conv_state", &s.state)[0];
+    const int64_t *dim = find_state(b, "recurrent_state", &s.state);
+    s.heads = dim[0];
+    s.head_dim = dim[1];
+    s.state_size = dim[2];
+    s.groups = (channels - s.heads * s.head_dim) / (2 * s.state_size);
+    const int64_t inner = s.heads * s.head_dim, shared = s.groups * s.state_size;
+    const int64_t width[] = { inner, inner, shared, shared, s.heads };
+    const int64_t all = inner + channels + s.heads;
+    if (s.heads % s.groups && !b->rc)
+        b->rc =
+            sc_fail(b->err, SC_EINPUT, "%s: %s: %lld groups do not share out %lld heads",
+                    b->config->path, mixer->groups_key, (long long)s.groups, (long long)s.heads);
+    if (b->rc)
+        return;
+    const sc_span gate =
+        sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "projected", all),
+                        &(sc_linear_spec){ .module = { sc_build_name(b, mixer->module, "in_proj") },
+                                           .out = { all },
+                                           .bias = mixer->in_bias });
+    sc_span part = gate;
+    for (int i = 0; i < 5 && mixer->multiply; part.at += width[i++])
+        sc_build_times(b, part, mixer->multiply[i], width[i], part);
+    s.x = s.y = sc_build_at(gate, inner);
+    s.b = sc_build_at(s.x, inner);
+    s.c = sc_build_at(s.b, shared);
+    s.dt = sc_build_at(s.c, shared);
+    sc_build_conv(b, s.x, sc_build_name(b, mixer->module, "conv1d"), mixer->conv_bias, mixer->act,
+                  s.x);
+    s.a_log = sc_build_floats(b, sc_build_name(b, mixer->module, "A_log"), s.heads, 0);
+    s.d = sc_build_floats(b, sc_build_name(b, mixer->module, "D"), s.heads, 0);
+    s.dt_bias = sc_build_floats(b, sc_build_name(b, mixer->module, "dt_bias"), s.heads, 0);
+    sc_build_op(b, SC_OP_STATE_SPACE)->state_space = s;
+    sc_build_onto(b, build_norm(b, s.y, gate, mixer, s.groups, inner), inner,
+                  sc_build_name(b, mixer->module, "out_proj"), mixer->out_bias,
+                  mixer->onto > 0 || mixer->onto < 0 ? mixer->onto : 1);
+}
+
+void sc_build_dt_limits(sc_builder *b, const char *key, float *least, float *most) {
+    const sc_config_value *limit = sc_config_key(b->config, key);
+    *least = *most = 0;
+    if (!limit->count)
+        return;
+    if (limit->count != 2 || limit->list[0] >= limit->list[1] || limit->list[1] <= 0) {
+        if (!b->rc)
+            b->rc = sc_fail(b->err, SC_EINPUT,
+                            "%s: %s: is no pair of limits, the first below the second, which is "
+                            "above 0",
+                            b->config->path, key);
+        return;
+    }
+    *least = limit->list[0] > 0 ? (float)limit->list[0] : 0;
+    *most = isinf(limit->list[1]) ? 0 : (float)limit->list[1];
+}

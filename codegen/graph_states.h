@@ -1,0 +1,44 @@
+/*
+ * graph_states.h - building layers that keep states: convolutions, state spaces.
+ *
+ * Widths are those of the layer's states in the config: nothing is said twice.
+ */
+#ifndef SC_GRAPH_STATES_H
+#define SC_GRAPH_STATES_H
+
+#include "graph_build.h"
+
+/* The convolution of the layer's conv_state by the module's weights; y may be x. */
+void sc_build_conv(sc_builder *b, sc_span x, const char *module, bool bias, sc_activation act,
+                   sc_span y);
+
+/* How a Mamba-2 mixer is normed before its last linear. */
+typedef enum {
+    SC_MIXER_GATE_NORM, /* norm(y silu(gate)) */
+    SC_MIXER_NORM_GATE, /* norm(y) silu(gate) */
+    SC_MIXER_GATE       /* y silu(gate) */
+} sc_mixer_norm;
+
+/* Where one mixer differs from the next. */
+typedef struct {
+    const char *module;     /* "mixer": in_proj, conv1d, A_log, D, dt_bias, norm, out_proj of it */
+    const char *groups_key; /* "n_groups", for messages */
+    bool in_bias, conv_bias, out_bias;
+    sc_activation act; /* behind the convolution */
+    float dt_least, dt_most;
+    sc_mixer_norm norm;    /* of each group by itself */
+    const float *multiply; /* [5] of what in_proj makes: gate, x, B, C, dt; NULL: none */
+    float onto;            /* times what is added to the residual stream; 0: 1 */
+} sc_mixer;
+
+/*
+ * Mamba2Mixer: one linear makes gate, x, B, C and dt; x, B and C are convolved; the state space;
+ * norm; a linear onto the residual stream. The layer has a conv_state and a recurrent_state [heads,
+ * head_dim, state_size]; groups follow from the first one's channels.
+ */
+void sc_build_mamba2(sc_builder *b, sc_span x, const sc_mixer *mixer);
+
+/* A key of two limits of dt, absent: none; fails unless the first is below the second. */
+void sc_build_dt_limits(sc_builder *b, const char *key, float *least, float *most);
+
+#endif
