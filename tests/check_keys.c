@@ -248,37 +248,48 @@ static void check_default(const char *family, const row *r, const cJSON *base, c
     free(p.text);
 }
 
-static void check_key(const char *family, const row *r, const cJSON *field) {
-    cJSON *base = base_of(family, r);
-    product usual = make(base), other = make_with(base, r->key, other_value(r, field));
-    ck_assert_msg(!usual.rc, "%s: without %s: %s", family, r->key, usual.err.message);
-    check_default(family, r, base, &usual, field);
+/* usual: what base makes. */
+static void check_verdict(const char *family, const row *r, const product *usual,
+                          const product *other) {
     if (!strcmp(r->verdict, "refused") || !strcmp(r->verdict, "bound")) {
-        ck_assert_msg(other.rc == SC_EINPUT, "%s: %s: is not refused", family, r->key);
-        ck_assert_msg(strstr(other.err.message, r->key) != NULL, "%s: %s: is not named: %s", family,
-                      r->key, other.err.message);
-    } else {
-        const bool honoured = !strcmp(r->verdict, "honoured");
-        ck_assert_msg(honoured || !strcmp(r->verdict, "irrelevant"), "%s: %s: is no verdict",
-                      r->key, r->verdict);
-        ck_assert_msg(honoured || *r->why, "%s: irrelevant, but why?", r->key);
-        ck_assert_msg(!other.rc, "%s: %s: %s", family, r->key, other.err.message);
-        ck_assert_msg(same(&other, &usual) != honoured, "%s: %s: is said to be %s", family, r->key,
-                      r->verdict);
+        ck_assert_msg(other->rc == SC_EINPUT, "%s: %s: is not refused", family, r->key);
+        ck_assert_msg(strstr(other->err.message, r->key) != NULL, "%s: %s: is not named: %s",
+                      family, r->key, other->err.message);
+        return;
     }
-    free(usual.text);
-    free(other.text);
-    cJSON_Delete(base);
+    const bool honoured = !strcmp(r->verdict, "honoured");
+    ck_assert_msg(honoured || !strcmp(r->verdict, "irrelevant"), "%s: %s: is no verdict", r->key,
+                  r->verdict);
+    ck_assert_msg(honoured || *r->why, "%s: irrelevant, but why?", r->key);
+    ck_assert_msg(!other->rc, "%s: %s: %s", family, r->key, other->err.message);
+    ck_assert_msg(same(other, usual) != honoured, "%s: %s: is said to be %s", family, r->key,
+                  r->verdict);
 }
 
 START_TEST(a_key_is_what_its_row_says) {
     const char *family = built(_i)->model_type;
     const cJSON *field;
+    const row nothing = { .key = "", .beside = "" };
+    cJSON *alone = base_of(family, &nothing);
+    product usual = make(alone);
+    ck_assert_msg(!usual.rc, "%s: %s", family, usual.err.message);
     cJSON_ArrayForEach(field, fields_of(family)) {
         const row *r = row_of(family, field->string);
         ck_assert_msg(r != NULL, "%s: %s: has no row", family, field->string);
-        check_key(family, r, field);
+        cJSON *base = *r->beside ? base_of(family, r) : alone;
+        product own = *r->beside ? make(base) : usual;
+        ck_assert_msg(!own.rc, "%s: without %s: %s", family, r->key, own.err.message);
+        check_default(family, r, base, &own, field);
+        product other = make_with(base, r->key, other_value(r, field));
+        check_verdict(family, r, &own, &other);
+        free(other.text);
+        if (*r->beside) {
+            free(own.text);
+            cJSON_Delete(base);
+        }
     }
+    free(usual.text);
+    cJSON_Delete(alone);
 }
 END_TEST
 
