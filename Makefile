@@ -7,7 +7,7 @@ VERSION := 0.1.0
 
 SC_CFLAGS := -std=gnu11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
              -Wmissing-prototypes -Wvla -Werror -ffp-contract=off
-LIBS := -lcjson -lcrypto -lm -lpthread -ldl
+LIBS := -lcjson -lcrypto -lutf8proc -lm -lpthread -ldl
 SANITIZE := -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 SC_CFLAGS_release :=

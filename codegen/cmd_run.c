@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd_chat.h"
 #include "file.h"
 #include "options.h"
 #include "sha256.h"
@@ -115,7 +116,8 @@ static int list_inputs(const char ***paths, int *count, const char *model, sc_po
         return sc_fail(err, SC_EINPUT, "%s: cannot be listed: %s", model, strerror(errno));
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
-        const bool wanted = dot && (!strcmp(dot, ".json") || !strcmp(dot, ".safetensors"));
+        const bool wanted = dot && (!strcmp(dot, ".json") || !strcmp(dot, ".safetensors") ||
+                                    !strcmp(dot, ".jinja"));
         if (wanted && *count < MOST)
             list[(*count)++] = sc_pool_printf(pool, "%s/%s", model, name);
         free(entries[i]);
@@ -167,11 +169,16 @@ static int content_key(char hex[65], const char *cache, const char *model,
     return rc;
 }
 
+/* What is run: the program, or for a chat the library, which is opened in this process. */
+static const char *make_target(const char *name, bool chat, sc_pool *pool) {
+    return chat ? sc_pool_printf(pool, "lib%s.so", name) : name;
+}
+
 /* Runs make in the casting; its output goes to a log that is shown when it fails. */
-static int build(const char *dir, const char *name, sc_pool *pool, sc_error *err) {
+static int build(const char *dir, const char *target, sc_pool *pool, sc_error *err) {
     const char *log = sc_pool_printf(pool, "%s/build.log", dir),
                *cc = sc_pool_printf(pool, "CC=%s", compiler());
-    if (!log || !cc)
+    if (!log || !cc || !target)
         return sc_oom(err, "building");
     const pid_t child = fork();
     if (child < 0)
@@ -187,7 +194,7 @@ static int build(const char *dir, const char *name, sc_pool *pool, sc_error *err
         unsetenv("MAKELEVEL");
         unsetenv("CFLAGS");
         unsetenv("LDFLAGS");
-        execlp("make", "make", "-C", dir, "-j2", cc, name, (char *)NULL);
+        execlp("make", "make", "-C", dir, "-j2", cc, target, (char *)NULL);
         _exit(127);
     }
     int status;
@@ -229,13 +236,16 @@ static bool is_casting(const char *path, sc_pool *pool) {
 }
 
 /* A casting of our own cache is never edited; in a user's folder make decides what is old. */
-static int run_casting(const char *dir, bool built, const sc_cli *cli, sc_pool *pool,
+static int run_casting(const char *dir, bool built, const sc_cli *cli, sc_pool *pool, FILE *out,
                        sc_error *err) {
     sc_export_options options;
     int rc = sc_export_read_options(&options, pool, dir, err);
     if (!rc && !built)
-        rc = build(dir, options.name, pool, err);
-    return rc ? rc : become(dir, options.name, cli, pool, err);
+        rc = build(dir, make_target(options.name, cli->chat, pool), pool, err);
+    if (rc)
+        return rc;
+    return cli->chat ? sc_chat_run(dir, options.name, cli, pool, out, err)
+                     : become(dir, options.name, cli, pool, err);
 }
 
 static int cast(const char *dir, const char *model, const sc_export_options *options, sc_pool *pool,
@@ -259,18 +269,18 @@ static int cast(const char *dir, const char *model, const sc_export_options *opt
 }
 
 /* The mark is made when make is done: a program that is being linked is there, but not whole. */
-static const char *built_mark(const char *dir, sc_pool *pool) {
-    return sc_pool_printf(pool, "%s/.built", dir);
+static const char *built_mark(const char *dir, bool chat, sc_pool *pool) {
+    return sc_pool_printf(pool, "%s/.built%s", dir, chat ? "-library" : "");
 }
 
-static bool is_built(const char *dir, sc_pool *pool) {
-    const char *mark = built_mark(dir, pool);
+static bool is_built(const char *dir, bool chat, sc_pool *pool) {
+    const char *mark = built_mark(dir, chat, pool);
     return mark && !access(mark, F_OK);
 }
 
 /* Casts and builds under a lock, for another run may want the same casting at this moment. */
 static int make_casting(const char *dir, const char *model, const sc_export_options *options,
-                        sc_pool *pool, sc_error *err) {
+                        bool chat, sc_pool *pool, sc_error *err) {
     const char *path = sc_pool_printf(pool, "%s.lock", dir);
     const int lock = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
     if (lock < 0 || flock(lock, LOCK_EX)) {
@@ -284,20 +294,20 @@ static int make_casting(const char *dir, const char *model, const sc_export_opti
     sc_export_options made;
     if (!rc)
         rc = sc_export_read_options(&made, pool, dir, err);
-    if (!rc && !is_built(dir, pool))
-        rc = build(dir, made.name, pool, err);
+    if (!rc && !is_built(dir, chat, pool))
+        rc = build(dir, make_target(made.name, chat, pool), pool, err);
     if (!rc)
-        rc = sc_file_write(built_mark(dir, pool), "", 0, err);
+        rc = sc_file_write(built_mark(dir, chat, pool), "", 0, err);
     close(lock);
     return rc;
 }
 
 int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
-    (void)out;
-    if (!strcmp(cli->command, "run") && !cli->rows)
-        return sc_fail(err, SC_EUSAGE, "run: what to go on from? (-p TEXT or --token-ids 1,2,3)");
+    if (!strcmp(cli->command, "run") && !cli->rows && !cli->chat)
+        return sc_fail(err, SC_EUSAGE,
+                       "run: what to go on from? (-p TEXT, --token-ids 1,2,3, or -i to chat)");
     if (is_casting(cli->model[0], pool))
-        return run_casting(cli->model[0], false, cli, pool, err);
+        return run_casting(cli->model[0], false, cli, pool, out, err);
     sc_export_options options = cli->export;
     if (!cli->given_batch && cli->rows > 1)
         options.batch_size = cli->rows;
@@ -310,7 +320,7 @@ int sc_cmd_run(const sc_cli *cli, sc_pool *pool, FILE *out, sc_error *err) {
         rc = sc_oom(err, "running");
     if (rc)
         return rc;
-    if (!is_built(dir, pool))
-        rc = make_casting(dir, cli->model[0], &options, pool, err);
-    return rc ? rc : run_casting(dir, true, cli, pool, err);
+    if (!is_built(dir, cli->chat, pool))
+        rc = make_casting(dir, cli->model[0], &options, cli->chat, pool, err);
+    return rc ? rc : run_casting(dir, true, cli, pool, out, err);
 }

@@ -280,8 +280,7 @@ static bool is_mlp(const cJSON *item, double *number) {
 static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
                          sc_config_value *value) {
     const char *key = own->key;
-    const bool list =
-        cJSON_IsArray(item) || (cJSON_IsNumber(item) && own->kind != SC_KEY_MLPS);
+    const bool list = cJSON_IsArray(item) || (cJSON_IsNumber(item) && own->kind != SC_KEY_MLPS);
     const int count = cJSON_GetArraySize(item); /* of an object too: its values are read alike */
     double *number = sc_pool_alloc(r->pool, (size_t)count + 1, sizeof *number);
     bool good = list;

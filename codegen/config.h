@@ -122,7 +122,7 @@ typedef struct {
     sc_activation hidden_act;
     double rms_norm_eps; /* or layer_norm_eps, …: the family's */
     bool tie_word_embeddings, attention_bias, mlp_bias;
-    bool mxfp4; /* quantization_config says that experts are */
+    bool mxfp4;                  /* quantization_config says that experts are */
     sc_rope_config rope;         /* of all layers but these: */
     sc_rope_config sliding_rope; /* of sliding ones; the same where nothing tells them apart */
     int eos_count;

@@ -149,8 +149,8 @@ typedef struct {
 
 static const char *layer_text(sc_pool *pool, const sc_plan *plan, int layer) {
     const sc_op_list *list = &plan->graph->layer[layer];
-    const char *text = sc_pool_printf(pool, "shape %d",
-                                      plan->layer[plan->config->layer[layer].kv_source].shape);
+    const char *text =
+        sc_pool_printf(pool, "shape %d", plan->layer[plan->config->layer[layer].kv_source].shape);
     for (int i = 0; i < list->ops && text; i++) {
         const char *op = sc_op_text(pool, plan->graph, &list->op[i]);
         text = op ? sc_pool_printf(pool, "%s\n%s", text, op) : NULL;

@@ -6,7 +6,7 @@
 #include "template.h"
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
-    static const char *const lists[] = { "first_ops", "last_ops", "linears",     "attentions",
+    static const char *const lists[] = { "first_ops", "last_ops", "linears",      "attentions",
                                          "mixtures",  "convs",    "state_spaces", "indexes" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
@@ -387,7 +387,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     const sc_plan *plan = set->plan;
     const bool keeps = a->k.value >= 0;
     const int shape = plan->layer[plan->config->layer[layer].kv_source].shape;
-    const int64_t group = sc_plan_group(a), splits = a->heads / a->kv_heads / group;
+    const int64_t group = sc_plan_group(a), groups = a->heads / a->kv_heads / group;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
     const sc_value *out = value_of(set, a->out);
     set->head_norms |= a->q_norm || a->k_norm;
@@ -399,7 +399,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_number(&s, "heads", a->heads);
     sc_scope_number(&s, "kv_heads", a->kv_heads);
     sc_scope_number(&s, "group", group);
-    sc_scope_number(&s, "splits", splits);
+    sc_scope_number(&s, "groups", groups);
     sc_scope_flag(&s, "latent", a->latent);
     sc_scope_flag(&s, "indexed", a->indexed);
     sc_scope_flag(&s, "expanded", !a->latent);
@@ -443,10 +443,10 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_flag(&body, "keeps", keeps);
     sc_scope_flag(&body, "offloading", plan->options.offloading);
     sc_scope_flag(&s, "keeps", keeps);
-    sc_scope_text(&body, "source",
-                  keeps ? "layer"
-                        : sc_pool_printf(set->top->pool, "%s_place[layer].source",
-                                         plan->options.name));
+    sc_scope_text(
+        &body, "source",
+        keeps ? "layer"
+              : sc_pool_printf(set->top->pool, "%s_place[layer].source", plan->options.name));
     if (plan->options.cuda) {
         sc_scope_text(&body, "q_norm_w", device_weight(set, a->q_norm));
         sc_scope_text(&body, "k_norm_w", device_weight(set, a->k_norm));
@@ -587,8 +587,8 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows",    "linear", "attention",
-                                         "experts", "conv",   "state_space", "index" };
+    static const char *const names[] = { "rows", "linear",      "attention", "experts",
+                                         "conv", "state_space", "index" };
     const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";

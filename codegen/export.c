@@ -165,6 +165,15 @@ static int write_tokenizer(sc_folder *folder, sc_pool *pool, const sc_source *so
     return rc;
 }
 
+/* NAME.chat, for `run -i`. */
+static int write_chat(sc_folder *folder, sc_pool *pool, const sc_source *source,
+                      const sc_plan *plan, sc_error *err) {
+    const char *text, *name = sc_pool_printf(pool, "%s.chat", plan->options.name);
+    const int rc = name ? sc_chat_write(&text, pool, source->chat, err)
+                        : sc_oom(err, "writing the chat template");
+    return rc ? rc : sc_folder_write(folder, name, text, strlen(text), err);
+}
+
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -204,7 +213,7 @@ static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc
                         const sc_source *source, sc_error *err) {
     enum { SOURCES = 24 };
     const char **list =
-        sc_pool_alloc(pool, (size_t)(SOURCES + 3 + sc_embedded_count), sizeof *list);
+        sc_pool_alloc(pool, (size_t)(SOURCES + 4 + sc_embedded_count), sizeof *list);
     if (!list)
         return sc_oom(err, "writing the manifest");
     int n = 0;
@@ -215,6 +224,8 @@ static int list_outputs(const char ***names, int *count, sc_pool *pool, const sc
         list[n++] = sc_pool_printf(pool, "%s.weights", plan->options.name);
     if (source->tensors && source->tokenizer)
         list[n++] = sc_pool_printf(pool, "%s.tokenizer", plan->options.name);
+    if (source->tensors && source->tokenizer)
+        list[n++] = sc_pool_printf(pool, "%s.chat", plan->options.name);
     for (int i = 0; i < sc_embedded_count; i++) {
         if (sc_emit_needs(plan, sc_embedded[i].path))
             list[n++] = sc_embedded[i].path;
@@ -296,6 +307,8 @@ int sc_export_write(const char *dir, sc_pool *pool, const sc_source *source, con
         rc = write_weights(folder, pool, source, plan, quiet, err);
     if (!rc && source->tensors && source->tokenizer)
         rc = write_tokenizer(folder, pool, source, plan, err);
+    if (!rc && source->tensors && source->tokenizer)
+        rc = write_chat(folder, pool, source, plan, err);
     if (!rc)
         rc = write_manifest(folder, pool, source, plan, toolkit, err);
     if (!rc)

@@ -93,11 +93,11 @@ struct sc_family {
     bool local_plain;     /* rope_scaling is for full layers alone */
     double rotary_factor; /* partial_rotary_factor where it is absent; 0: no such key */
     const char *rope_type; /* of full layers, where there are no rope_parameters; NULL: "default" */
-    const char *rope_parameters; /* when there are none: JSON; NULL: rope is default */
+    const char *rope_parameters;              /* when there are none: JSON; NULL: rope is default */
     int64_t original_max_position_embeddings; /* phi3: outside, where it decides; rope is default or
                                                * longrope. 0: neither */
-    bool mxfp4;        /* experts may be published in it: config->mxfp4 */
-    const sc_key *key; /* what only this family has; ends with a NULL key */
+    bool mxfp4;                               /* experts may be published in it: config->mxfp4 */
+    const sc_key *key;                        /* what only this family has; ends with a NULL key */
 };
 
 /* The family of that model_type, NULL: unknown. */

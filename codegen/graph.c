@@ -214,16 +214,24 @@ static const char *const acts[SC_ACTS] = { "none", "silu", "gelu", "gelu_pytorch
                                            "relu", "relu2" };
 
 static const char *const rows[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = "rms_norm", [SC_ROW_LAYER_NORM] = "layer_norm",
-    [SC_ROW_ADD] = "add",           [SC_ROW_MULTIPLY] = "multiply",
-    [SC_ROW_SCALE] = "scale",       [SC_ROW_LOOKUP] = "lookup",
-    [SC_ROW_ROUTE] = "route",       [SC_ROW_ROPE_PAIRS] = "rope_pairs",
+    [SC_ROW_RMS_NORM] = "rms_norm",
+    [SC_ROW_LAYER_NORM] = "layer_norm",
+    [SC_ROW_ADD] = "add",
+    [SC_ROW_MULTIPLY] = "multiply",
+    [SC_ROW_SCALE] = "scale",
+    [SC_ROW_LOOKUP] = "lookup",
+    [SC_ROW_ROUTE] = "route",
+    [SC_ROW_ROPE_PAIRS] = "rope_pairs",
     [SC_ROW_ROPE] = "rope",
-    [SC_ROW_TANH] = "tanh",         [SC_ROW_MAGNITUDE] = "magnitude",
-    [SC_ROW_PREDICT] = "predict",   [SC_ROW_CORRECT] = "correct",
+    [SC_ROW_TANH] = "tanh",
+    [SC_ROW_MAGNITUDE] = "magnitude",
+    [SC_ROW_PREDICT] = "predict",
+    [SC_ROW_CORRECT] = "correct",
     [SC_ROW_SPARSE_GATE] = "sparse_gate",
-    [SC_ROW_POSITION] = "position", [SC_ROW_TEMPERATURE] = "temperature",
-    [SC_ROW_TIMES] = "times",       [SC_ROW_SILU_GATE] = "silu_gate",
+    [SC_ROW_POSITION] = "position",
+    [SC_ROW_TEMPERATURE] = "temperature",
+    [SC_ROW_TIMES] = "times",
+    [SC_ROW_SILU_GATE] = "silu_gate",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -320,11 +328,11 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
 
 static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
     char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
-    const char *text = sc_pool_printf(
-        pool, "%s %s experts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
-        e->add ? "+=" : "=", span_text(pool, g, e->x), span_text(pool, g, e->route),
-        e->weigh_input ? ", which weighs it" : "", (long long)e->top_k, (long long)e->experts,
-        (long long)e->ffn);
+    const char *text =
+        sc_pool_printf(pool, "%s %s experts %s by %s%s: %lld of %lld, ffn %lld",
+                       span_text(pool, g, e->out), e->add ? "+=" : "=", span_text(pool, g, e->x),
+                       span_text(pool, g, e->route), e->weigh_input ? ", which weighs it" : "",
+                       (long long)e->top_k, (long long)e->experts, (long long)e->ffn);
     if (e->gate_up_bias && text)
         text = sc_pool_printf(pool, "%s, bias", text);
     if (!text || e->limit <= 0)

@@ -95,17 +95,17 @@ typedef enum {
     SC_ROW_ADD,        /* out = f[0] a + f[1] b, n[0] wide */
     SC_ROW_MULTIPLY,   /* out = a b, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
-    SC_ROW_ROPE, /* n[0] heads, n[1] from one to the next in a, n[2] in out: turned by rope, in pairs
-                  * (n[3]) or halves, into halves; out may be a of halves */
-    SC_ROW_ROUTE,    /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1,
-                      * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
-                      * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
-    SC_ROW_POSITION, /* out = a + row (position + n[1]) of w [n[2], n[0]] */
+    SC_ROW_ROPE,      /* n[0] heads, n[1] from one to the next in a, n[2] in out: turned by rope, in
+                       * pairs      (n[3]) or halves, into halves; out may be a of halves */
+    SC_ROW_ROUTE,     /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1,
+                       * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
+                       * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */
+    SC_ROW_POSITION,  /* out = a + row (position + n[1]) of w [n[2], n[0]] */
     SC_ROW_TIMES,     /* out = f[0] a, n[0] wide */
     SC_ROW_SILU_GATE, /* out = a silu(b), n[0] wide */
-    SC_ROW_SCALE,    /* out = a w, n[0] wide; w has n[1], as many or one */
-    SC_ROW_LOOKUP,   /* out = f[0] a + f[1] row id of w [n[1], n[0]]; row 0 for ids from n[1] on */
-    SC_ROW_TANH,     /* out = tanh(a), n[0] wide */
+    SC_ROW_SCALE,     /* out = a w, n[0] wide; w has n[1], as many or one */
+    SC_ROW_LOOKUP,    /* out = f[0] a + f[1] row id of w [n[1], n[0]]; row 0 for ids from n[1] on */
+    SC_ROW_TANH,      /* out = tanh(a), n[0] wide */
     SC_ROW_MAGNITUDE, /* out = a sqrt(mean(b^2) / max(mean(a^2), f[0])), n[0] wide */
     SC_ROW_PREDICT,   /* n[0] in n[1] streams: out_j = a_j + sum over i of b[j n[1] + i] a_i */
     SC_ROW_CORRECT,   /* the same streams: out_j += (b[j] + 1) a */
@@ -124,8 +124,8 @@ typedef struct {
     int rope; /* index into the graph's ropes; -1: none */
 } sc_row_op;
 
-/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(scale * gate) * up. Of a weight of
- * blocks, block i is a linear of its own: of x + i * x_step, to y + i * y_step. */
+/* y = act(W x + b), or onto y: y += scale * (W x + b). Gated: act(scale * gate) * up. Of a weight
+ * of blocks, block i is a linear of its own: of x + i * x_step, to y + i * y_step. */
 typedef struct {
     const sc_weight *w, *bias; /* bias NULL: none */
     sc_span x, y;
@@ -142,18 +142,18 @@ typedef struct {
 typedef struct {
     sc_layer_type type;
     int64_t heads, kv_heads, head_dim, v_head_dim; /* of a query; of a value that is summed */
-    int64_t window; /* a query sees the last so many keys, or those of its chunk; 0: all */
-    bool chunked;   /* of positions i * window … (i + 1) * window - 1 */
-    float scale;                                   /* of q.k */
-    float softcap;                                 /* softcap * tanh(score / softcap); 0: none */
+    int64_t window;       /* a query sees the last so many keys, or those of its chunk; 0: all */
+    bool chunked;         /* of positions i * window … (i + 1) * window - 1 */
+    float scale;          /* of q.k */
+    float softcap;        /* softcap * tanh(score / softcap); 0: none */
     sc_span q, k, v, out; /* k, v: none where the layer reads another's cache */
     bool latent, indexed; /* indexed: only what SC_OP_INDEX has chosen */
-    sc_span q_rope; /* of latent: [heads, v_head_dim] */
+    sc_span q_rope;       /* of latent: [heads, v_head_dim] */
     const sc_weight *q_norm, *k_norm; /* per head, over head_dim; NULL: none */
     float norm_eps;
     const sc_weight *sinks; /* [heads]: a score more in each softmax, of no value; NULL: none */
-    const float *alibi; /* [heads] slopes: score += slope * (key - query); NULL: none */
-    int rope;           /* rotates q and k, in halves; -1: none */
+    const float *alibi;     /* [heads] slopes: score += slope * (key - query); NULL: none */
+    int rope;               /* rotates q and k, in halves; -1: none */
 } sc_attention;
 
 /* out (+)= sum over the chosen experts of weight * down(act(gate(x)) * up(x)). */

@@ -499,8 +499,8 @@ void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix) {
 
 /* ---- experts ---- */
 
-/* What one expert has of a weight of `modules` parts: modules of its own, prefix, its number, a dot,
- * the module; or its share of one tensor of all experts. */
+/* What one expert has of a weight of `modules` parts: modules of its own, prefix, its number, a
+ * dot, the module; or its share of one tensor of all experts. */
 static sc_part expert_part(sc_builder *b, const sc_expert_spec *spec, const char *stacked,
                            const char *const *module, int modules, int64_t i, int64_t rows,
                            int64_t in) {
@@ -532,8 +532,8 @@ static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const 
     const char *stacked = NULL;
     if (!spec->gate) {
         const char *what = modules > 1 ? "gate_up_proj" : "down_proj";
-        stacked = sc_pool_printf(b->pool, "%s%s.%s%s", b->root, spec->prefix, what,
-                                 bias ? "_bias" : "");
+        stacked =
+            sc_pool_printf(b->pool, "%s%s.%s%s", b->root, spec->prefix, what, bias ? "_bias" : "");
     }
     sc_part *part = sc_pool_alloc(b->pool, (size_t)(spec->experts * modules), sizeof *part);
     if (!part || (!spec->gate && !stacked)) {

@@ -100,10 +100,10 @@ typedef struct {
     const sc_part *part;      /* instead of modules: parts and, with bias, their biases */
     const sc_part *bias_part; /* as many */
     int parts;
-    bool bias;       /* every module has one */
-    bool transposed; /* weights are [in, out] */
-    int blocks;               /* part holds those of so many linears, all alike; 0: of one */
-    int64_t x_step, y_step;   /* sc_linear */
+    bool bias;              /* every module has one */
+    bool transposed;        /* weights are [in, out] */
+    int blocks;             /* part holds those of so many linears, all alike; 0: of one */
+    int64_t x_step, y_step; /* sc_linear */
     bool gated, add;
     sc_activation act;
     float scale; /* 0: 1 */
@@ -154,20 +154,21 @@ void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix);
  * residual stream. Their tensors are modules of each expert, or all experts' in one. */
 typedef struct {
     int64_t experts, top_k, ffn;
-    bool normalise;               /* chosen weights add up to 1 */
-    bool sigmoid;                 /* of the scores, instead of softmax */
-    int64_t groups, top_groups;   /* only of the best groups are experts chosen; 0: no groups */
-    float scale;                  /* of all weights; 0: 1 */
-    const char *router;           /* "mlp.gate" */
-    bool router_bias;             /* its linear has one */
-    float router_scale;           /* of its scores; 0: 1 */
-    const char *correction;       /* a vector that is added to the scores to choose by */
-    const char *expert_scale;     /* a vector: of each expert's weights */
-    const char *prefix;           /* "mlp.experts" */
-    const char *gate, *up, *down; /* "gate_proj"; gate NULL: prefix.gate_up_proj, prefix.down_proj */
-    bool in_out;                  /* those are [experts, in, out] */
-    bool interleaved;             /* gate and up by turns, not one behind the other */
-    bool bias;                    /* with gate_up_proj_bias and down_proj_bias */
+    bool normalise;             /* chosen weights add up to 1 */
+    bool sigmoid;               /* of the scores, instead of softmax */
+    int64_t groups, top_groups; /* only of the best groups are experts chosen; 0: no groups */
+    float scale;                /* of all weights; 0: 1 */
+    const char *router;         /* "mlp.gate" */
+    bool router_bias;           /* its linear has one */
+    float router_scale;         /* of its scores; 0: 1 */
+    const char *correction;     /* a vector that is added to the scores to choose by */
+    const char *expert_scale;   /* a vector: of each expert's weights */
+    const char *prefix;         /* "mlp.experts" */
+    const char *gate, *up,
+        *down;        /* "gate_proj"; gate NULL: prefix.gate_up_proj, prefix.down_proj */
+    bool in_out;      /* those are [experts, in, out] */
+    bool interleaved; /* gate and up by turns, not one behind the other */
+    bool bias;        /* with gate_up_proj_bias and down_proj_bias */
     bool weigh_input;
     float alpha, limit; /* sc_experts */
 } sc_expert_spec;
@@ -194,7 +195,8 @@ void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved, sc_bu
 void sc_build_deepseek_mlp(sc_builder *b, bool sparse);
 
 /* What gemma3n shares with gemma4: gemma4_text.c. Attention with norms of q, k and v (k_is_v: v is
- * k, before both are normed), of scale 1, reading another layer's keys and values where it shares. */
+ * k, before both are normed), of scale 1, reading another layer's keys and values where it shares.
+ */
 sc_attention *sc_build_gemma4_attention(sc_builder *b, sc_span x, bool k_is_v);
 /* Every token's inputs to all layers, before the layers: the span of a layer's own. */
 sc_span sc_build_layer_inputs(sc_builder *b);

@@ -13,7 +13,7 @@ static const char help[] =
     "  slipcast plan    MODEL              every buffer and the total; what fits\n"
     "  slipcast export  MODEL -o DIR       the casting\n"
     "  slipcast pack    MODEL DIR          weights and tokenizer for a casting of a config alone\n"
-    "  slipcast run     MODEL|DIR -p TEXT  export, build (cached), generate\n"
+    "  slipcast run     MODEL|DIR -p TEXT  export, build (cached), generate; or -i: chat\n"
     "  slipcast bench   MODEL|DIR          prefill and decode tokens/s, time to first token, "
     "memory\n"
     "  slipcast verify  DIR [MODEL]        are these the bytes that the inputs make?\n"
@@ -49,6 +49,9 @@ static const char help[] =
     "N\n"
     "     --dump FILE.safetensors  --session FILE  --check  --no-display-prompt\n"
     "     --offload-to DIR  --device cpu|cuda:N|auto  --no-graph\n"
+    "     -i               chat, by the model's own template: a line is a message; also --system "
+    "TEXT,\n"
+    "                      --chat-template FILE, --verbose (tokens kept, fed and written)\n"
     "bench: --bench PROMPT,NEW,RUNS (512,64,3)  --threads N  --device D  --no-graph\n"
     "\n"
     "Exit codes: 0 done, 1 a check said no, 2 usage, 3 bad input, 4 environment.\n";

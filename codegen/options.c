@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd_chat.h"
 #include "plan_memory.h"
 
 static int read_number(int64_t *number, const char *option, const char *text, int64_t least,
@@ -76,6 +77,10 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
         e->offloading = true;
     else if (!strcmp(word, "--no-offload-only-non-sliding"))
         e->offload_sliding = true;
+    else if (!strcmp(cli->command, "run") && !strcmp(word, "-i"))
+        cli->chat = true;
+    else if (!strcmp(cli->command, "run") && !strcmp(word, "--verbose"))
+        cli->verbose = true;
     else if (word[0] != '-' || !word[1]) {
         if (cli->models == 2)
             return sc_fail(err, SC_EUSAGE,
@@ -121,6 +126,10 @@ static int read_word(sc_cli *cli, const char *word, const char *value, int *take
             cli->html = value;
         } else if (plans && !strcmp(word, "--memory"))
             return sc_memory_read(&cli->memory, word, value, err);
+        else if (runs && !strcmp(word, "--system"))
+            cli->system = value;
+        else if (runs && !strcmp(word, "--chat-template"))
+            cli->chat_template = value;
         else if (runs && !strcmp(word, "--bench"))
             cli->bench = value;
         else if (runs && run_option(word)) {
@@ -150,9 +159,13 @@ int sc_cli_read(sc_cli *cli, sc_pool *pool, int argc, char **argv, sc_error *err
     if (cli->export.only_cache && strcmp(cli->command, "plan") && strcmp(cli->command, "export"))
         return sc_fail(err, SC_EUSAGE, "%s: --only cache: there is no forward pass to %s",
                        cli->command, cli->command);
+    if (!cli->chat && (cli->system || cli->chat_template || cli->verbose))
+        return sc_fail(err, SC_EUSAGE,
+                       "%s: --system, --chat-template, --verbose: are of a chat (-i)",
+                       cli->command);
     if (!cli->models)
         return sc_fail(err, SC_EUSAGE,
                        "%s: which model? (an HF folder, its config.json or a GGUF file)",
                        cli->command);
-    return SC_OK;
+    return cli->chat ? sc_chat_options(cli, err) : SC_OK;
 }

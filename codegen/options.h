@@ -5,6 +5,7 @@
 #define SC_CLI_OPTIONS_H
 
 #include "export.h"
+#include "talk.h"
 
 typedef struct {
     const char *command;
@@ -17,6 +18,10 @@ typedef struct {
     const char **word;
     int rows; /* run: rows that -p and --token-ids give */
     bool given_batch;
+    bool chat; /* run -i, and what it takes besides: */
+    bool verbose;
+    const char *system, *chat_template;
+    sc_talk_options talk;
     const char *bench; /* bench: "P,D,R" */
     const char *html;  /* plan: the page's file */
     uint64_t memory;   /* plan: what has to fit, in bytes; 0: not asked */

@@ -143,7 +143,7 @@ typedef struct {
     uint64_t weights_bytes; /* of NAME.weights */
     int64_t *stride;        /* of the graph's values on the processor, in floats: [graph->values] */
     int64_t attention_dim, attention_queries, step_kv;
-    int64_t index_stride; /* of an indexer's scores of a query; 0: there is none */
+    int64_t index_stride;                  /* of an indexer's scores of a query; 0: there is none */
     int64_t experts, top_k, expert_stride; /* most of a mixture's; 0: there is none */
     sc_device_plan device;                 /* all zero without cuda */
 } sc_plan;
@@ -168,8 +168,8 @@ int sc_plan_cache(sc_plan *plan, sc_pool *pool, sc_error *err);
 /* plan_device.c: weights and scratch of a CUDA casting. */
 int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err);
 
-/* Heads of one kv_head that one task of the processor's attention takes: all, or where they are many
- * a part that others need not wait for. */
+/* Heads of one kv_head that one task of the processor's attention takes: all, or where they are
+ * many a part that others need not wait for. */
 int64_t sc_plan_group(const sc_attention *attention);
 
 /* Blocks that share a row's and kv_head's attention to one token: enough to fill a large device,

@@ -100,6 +100,10 @@ static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const ch
     rc = read_optional(&s->tokenizer_json, s, pool, folder, "tokenizer.json", TOKENIZER_LIMIT,
                        &s->tokenizer_file, err);
     s->tokenizer = s->tokenizer_json;
+    if (!rc && s->tokenizer)
+        rc = sc_chat_of_folder(&s->chat, pool, folder, made, err);
+    for (int i = 0; !rc && s->chat && i < s->chat->inputs; i++)
+        add_input(s, s->chat->input[i]);
     if (!rc)
         rc = sc_safetensors_open(&s->tensors, pool, folder, err);
     if (!rc)
@@ -128,6 +132,8 @@ static int open_gguf(sc_source *s, sc_pool *pool, const char *path, sc_error *er
     rc = sc_config_make(&made, pool, path, s->gguf->config, s->gguf->generation, false, err);
     if (!rc)
         s->config = made;
+    if (!rc && s->tokenizer)
+        rc = sc_chat_of_gguf(&s->chat, pool, path, s->gguf, made, err);
     return rc;
 }
 

@@ -7,6 +7,7 @@
 #ifndef SC_SOURCE_H
 #define SC_SOURCE_H
 
+#include "chat.h"
 #include "config.h"
 #include "gguf.h"
 #include "tensors.h"
@@ -18,6 +19,7 @@ typedef struct {
     sc_tensors *tensors;    /* NULL: no weights */
     const cJSON *tokenizer; /* NULL: none */
     const char *tokenizer_file;
+    sc_chat *chat; /* what a chat needs; NULL: there is no tokenizer */
     int inputs;
     const char **input; /* paths of the files that an export depends on, in a fixed order */
     cJSON *json, *generation, *tokenizer_json; /* owned */

@@ -214,6 +214,9 @@ START_TEST(a_casting_for_devices_has_these_files_more) {
                            "/runtime: cublaslt.c/runtime: cublaslt.h/runtime: cuda.c/runtime: "
                            "cuda.h");
     sh("cmp $H/x/llama.weights $H/y/llama.weights && ! grep -rliE 'cubin|_cuda' $H/y");
+    /* the kernels' sizes do not get into the processor's attention */
+    sh("grep ATTENTION $H/x/llama_model.c >$H/sizes && test -s $H/sizes && "
+       "grep ATTENTION $H/y/llama_model.c | cmp - $H/sizes");
     free(more);
 }
 END_TEST

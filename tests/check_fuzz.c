@@ -12,6 +12,9 @@ Suite *fuzz_suite(void);
 #define LLVMFuzzerTestOneInput fuzz_gguf
 #include "fuzz/fuzz_gguf.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_jinja
+#include "fuzz/fuzz_jinja.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_json
 #include "fuzz/fuzz_json.c"
 #undef LLVMFuzzerTestOneInput
@@ -34,6 +37,7 @@ static const struct {
 } entries[] = {
     { "config", fuzz_config },
     { "gguf", fuzz_gguf },
+    { "jinja", fuzz_jinja },
     { "json", fuzz_json },
     { "safetensors", fuzz_safetensors },
     { "template", fuzz_template },

@@ -1,5 +1,6 @@
 /* deepseek_v3.c - latent attention: the cache holds what keys and values are made from. The first
- * layers have one MLP, the others a shared one beside a mixture whose experts are chosen by group. */
+ * layers have one MLP, the others a shared one beside a mixture whose experts are chosen by group.
+ */
 #include <math.h>
 
 #include "../families.h"
@@ -62,7 +63,8 @@ static sc_span turned(sc_builder *b, sc_span x, int64_t heads, int64_t step, boo
     return y;
 }
 
-void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved, sc_build_indexer *index) {
+void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved,
+                               sc_build_indexer *index) {
     const sc_config *c = b->config;
     const int64_t heads = c->num_attention_heads, hidden = b->graph->hidden;
     const int64_t rank = sc_build_kv(b)->head_dim, rope = sc_build_kv(b)->v_head_dim;
@@ -71,23 +73,21 @@ void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved, sc_bu
     const int64_t q_rank = (int64_t)sc_build_number(b, "q_lora_rank");
     const bool low = q_rank > 0;
     const sc_span from = low ? low_rank(b, x, q_rank) : x;
-    const sc_span q =
-        sc_build_linear(b, from, low ? q_rank : hidden, sc_build_value(b, "q", heads * dim),
-                        &(sc_linear_spec){ .module = { low ? "self_attn.q_b_proj"
-                                                           : "self_attn.q_proj" },
-                                           .out = { heads * dim } });
-    const sc_span kv = sc_build_linear(
-        b, x, hidden, sc_build_value(b, "kv", rank + rope),
-        &(sc_linear_spec){ .module = { "self_attn.kv_a_proj_with_mqa" },
-                           .out = { rank + rope },
-                           .bias = c->attention_bias });
+    const sc_span q = sc_build_linear(
+        b, from, low ? q_rank : hidden, sc_build_value(b, "q", heads * dim),
+        &(sc_linear_spec){ .module = { low ? "self_attn.q_b_proj" : "self_attn.q_proj" },
+                           .out = { heads * dim } });
+    const sc_span kv =
+        sc_build_linear(b, x, hidden, sc_build_value(b, "kv", rank + rope),
+                        &(sc_linear_spec){ .module = { "self_attn.kv_a_proj_with_mqa" },
+                                           .out = { rank + rope },
+                                           .bias = c->attention_bias });
     norm_inside(b, kv, "self_attn.kv_a_layernorm", rank);
     const sc_span k_rope =
         turned(b, sc_build_at(kv, rank), 1, rope, interleaved, sc_build_value(b, "k_rope", rope));
     const sc_span q_rope = turned(b, sc_build_at(q, nope), heads, dim, interleaved,
                                   sc_build_value(b, "q_rope", heads * rope));
-    const sc_span q_latent =
-        per_head(b, q, dim, true, sc_build_value(b, "q_latent", heads * rank));
+    const sc_span q_latent = per_head(b, q, dim, true, sc_build_value(b, "q_latent", heads * rank));
     const sc_span latent = sc_build_value(b, "attended_latent", heads * rank);
     if (index)
         index(b, x, from);

@@ -18,13 +18,12 @@ static void build_index(sc_builder *b, sc_span x, sc_span q_low) {
         sc_build_fail(b, heads < 1 ? "index_n_heads" : "index_topk", "is not above 0");
     if (b->rc)
         return;
-    const sc_span q =
-        sc_build_linear(b, q_low, q_rank, sc_build_value(b, "index_q", heads * dim),
-                        &(sc_linear_spec){ .module = { "self_attn.indexer.wq_b" },
-                                           .out = { heads * dim } });
-    const sc_span k = sc_build_linear(
-        b, x, hidden, sc_build_value(b, "index_k", dim),
-        &(sc_linear_spec){ .module = { "self_attn.indexer.wk" }, .out = { dim } });
+    const sc_span q = sc_build_linear(
+        b, q_low, q_rank, sc_build_value(b, "index_q", heads * dim),
+        &(sc_linear_spec){ .module = { "self_attn.indexer.wq_b" }, .out = { heads * dim } });
+    const sc_span k =
+        sc_build_linear(b, x, hidden, sc_build_value(b, "index_k", dim),
+                        &(sc_linear_spec){ .module = { "self_attn.indexer.wk" }, .out = { dim } });
     const sc_span weights =
         sc_build_linear(b, x, hidden, sc_build_value(b, "index_weights", heads),
                         &(sc_linear_spec){ .module = { "self_attn.indexer.weights_proj" },

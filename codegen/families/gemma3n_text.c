@@ -14,7 +14,7 @@ static double of_layer(sc_builder *b, const char *key, int layer, double usual) 
     if (value->count > 1 && value->count != b->graph->layers)
         sc_build_fail(b, key, "wants one number, or one for each of the %d layers",
                       b->graph->layers);
-    return b->rc ||  !value->count ? usual : value->list[value->count > 1 ? layer : 0];
+    return b->rc || !value->count ? usual : value->list[value->count > 1 ? layer : 0];
 }
 
 /* Where the standard normal distribution reaches p. */
@@ -38,11 +38,11 @@ static sc_span coefficients(sc_builder *b, sc_span x, int64_t streams, const cha
     const int64_t hidden = b->graph->hidden;
     const sc_span normed = sc_build_value(b, "normed", hidden);
     sc_build_norm(b, x, "altup.router_norm", hidden, normed);
-    const sc_span routed = sc_build_linear(
-        b, normed, hidden, sc_build_value(b, "modalities", streams),
-        &(sc_linear_spec){ .module = { "altup.modality_router" },
-                           .out = { streams },
-                           .scale = 1 / (float)hidden });
+    const sc_span routed =
+        sc_build_linear(b, normed, hidden, sc_build_value(b, "modalities", streams),
+                        &(sc_linear_spec){ .module = { "altup.modality_router" },
+                                           .out = { streams },
+                                           .scale = 1 / (float)hidden });
     sc_build_row(b, SC_ROW_TANH, routed, sc_nowhere, routed)->n[0] = streams;
     return sc_build_linear(b, routed, streams, sc_build_value(b, "coefs", count),
                            &(sc_linear_spec){ .module = { module }, .out = { count } });
@@ -59,8 +59,8 @@ static sc_span mlp(sc_builder *b, sc_span x, sc_span out) {
     const int64_t hidden = b->graph->hidden;
     const int64_t ffn = (int64_t)of_layer(b, "intermediate_size", b->layer, 16384);
     const int sparse = b->graph->layers > 10 ? 10 : 0; /* layers that are so when nothing is said */
-    const double sparsity = of_layer(b, "activation_sparsity_pattern", b->layer,
-                                     b->layer < sparse ? 0.95 : 0);
+    const double sparsity =
+        of_layer(b, "activation_sparsity_pattern", b->layer, b->layer < sparse ? 0.95 : 0);
     sc_span gated;
     if (sparsity > 0) {
         gated = sc_build_linear(b, x, hidden, sc_build_value(b, "ffn", ffn),

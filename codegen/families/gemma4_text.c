@@ -53,14 +53,13 @@ sc_attention *sc_build_gemma4_attention(sc_builder *b, sc_span x, bool k_is_v) {
     const int64_t dim = kv->head_dim, q = c->num_attention_heads * dim, k = kv->kv_heads * dim;
     const bool shares = kv != &c->layer[b->layer], no_v = shares || k_is_v;
     const int rope = sc_build_rope(b, dim);
-    const sc_span qkv =
-        sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "qkv", q + 2 * k),
-                        &(sc_linear_spec){ .field = "qkv_proj",
-                                           .module = { "self_attn.q_proj",
-                                                       shares ? NULL : "self_attn.k_proj",
-                                                       no_v ? NULL : "self_attn.v_proj" },
-                                           .out = { q, k, k },
-                                           .bias = c->attention_bias });
+    const sc_span qkv = sc_build_linear(
+        b, x, b->graph->hidden, sc_build_value(b, "qkv", q + 2 * k),
+        &(sc_linear_spec){ .field = "qkv_proj",
+                           .module = { "self_attn.q_proj", shares ? NULL : "self_attn.k_proj",
+                                       no_v ? NULL : "self_attn.v_proj" },
+                           .out = { q, k, k },
+                           .bias = c->attention_bias });
     const sc_span v = sc_build_value(b, "v", k);
     if (!shares) { /* v_norm: no weight */
         sc_row_op *norm =
@@ -70,8 +69,7 @@ sc_attention *sc_build_gemma4_attention(sc_builder *b, sc_span x, bool k_is_v) {
         norm->f[0] = b->norm.eps;
     }
     const sc_weight *q_norm = sc_build_floats(b, "self_attn.q_norm.weight", dim, 0);
-    const sc_weight *k_norm =
-        shares ? NULL : sc_build_floats(b, "self_attn.k_norm.weight", dim, 0);
+    const sc_weight *k_norm = shares ? NULL : sc_build_floats(b, "self_attn.k_norm.weight", dim, 0);
     sc_attention *a = sc_build_attention(b, qkv, rope);
     a->v = shares ? sc_nowhere : v;
     a->q_norm = q_norm;
@@ -86,11 +84,11 @@ sc_span sc_build_layer_inputs(sc_builder *b) {
     const int64_t rows = (int64_t)sc_build_number(b, "vocab_size_per_layer_input");
     const int64_t width = b->graph->layers * each, hidden = b->graph->hidden;
     const float half = sqrtf(0.5f);
-    const sc_span inputs = sc_build_linear(
-        b, b->x, hidden, sc_build_value(b, "layer_inputs", width),
-        &(sc_linear_spec){ .module = { "model.per_layer_model_projection" },
-                           .out = { width },
-                           .scale = 1 / sqrtf((float)hidden) });
+    const sc_span inputs =
+        sc_build_linear(b, b->x, hidden, sc_build_value(b, "layer_inputs", width),
+                        &(sc_linear_spec){ .module = { "model.per_layer_model_projection" },
+                                           .out = { width },
+                                           .scale = 1 / sqrtf((float)hidden) });
     sc_build_norm(b, inputs, "model.per_layer_projection_norm", each, inputs)->n[0] =
         b->graph->layers;
     const sc_part part = sc_build_rows(b, "model.embed_tokens_per_layer.weight", rows, width);
@@ -155,13 +153,12 @@ static void layer(sc_builder *b, sc_span input) {
     const bool full = sc_build_kv(b)->type == SC_FULL_ATTENTION;
     const bool wide = shares && sc_build_flag(b, "use_double_wide_mlp");
     const int64_t ffn = c->intermediate_size * (wide ? 2 : 1);
-    const sc_attention *a = sc_build_gemma4_attention(
-        b, sc_build_normed(b, "input_layernorm"), full && sc_build_flag(b, "attention_k_eq_v"));
-    const sc_span out = sc_build_linear(b, a->out, sc_build_attended(b),
-                                        sc_build_value(b, "out", hidden),
-                                        &(sc_linear_spec){ .module = { "self_attn.o_proj" },
-                                                           .out = { hidden },
-                                                           .bias = c->attention_bias });
+    const sc_attention *a = sc_build_gemma4_attention(b, sc_build_normed(b, "input_layernorm"),
+                                                      full && sc_build_flag(b, "attention_k_eq_v"));
+    const sc_span out = sc_build_linear(
+        b, a->out, sc_build_attended(b), sc_build_value(b, "out", hidden),
+        &(sc_linear_spec){
+            .module = { "self_attn.o_proj" }, .out = { hidden }, .bias = c->attention_bias });
     sc_build_norm(b, out, "post_attention_layernorm", hidden, out);
     sc_build_add(b, b->x, 1, out, 1, hidden, b->x);
     const sc_span gated = sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"), ffn,

@@ -24,8 +24,7 @@ static void build(sc_builder *b) {
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, c->layer[i].head_dim);
-        const sc_weight *sinks =
-            sc_build_floats(b, "self_attn.sinks", c->num_attention_heads, 0);
+        const sc_weight *sinks = sc_build_floats(b, "self_attn.sinks", c->num_attention_heads, 0);
         sc_attention *a =
             sc_build_self_attention(b, sc_build_normed(b, "input_layernorm"), bias, false, rope);
         a->sinks = sinks;

