@@ -25,6 +25,7 @@ LIB_C := $(filter-out codegen/main.c codegen/embed.c,$(wildcard codegen/*.c code
          $(wildcard runtime/*.c)
 TEST_C := $(wildcard tests/*.c tests/support/*.c)
 SUITES := $(patsubst tests/check_%.c,%,$(sort $(wildcard tests/check_*.c)))
+GPU_CHECK_C := tests/bench/golden.c $(wildcard tests/bench/gpu_*.c)
 STANDIN_C := $(filter-out %/nvrtc.c %/report.c,$(wildcard tests/cuda/*.c))
 EMBEDDED := $(shell find templates runtime -type f ! -name '.*' ! -name '*~' | LC_ALL=C sort)
 
@@ -34,7 +35,8 @@ PACKAGES := gcc g++ make pkg-config libcjson-dev libssl-dev libpcre2-dev libutf8
 PC_MODULES := libcjson libcrypto libpcre2-8 libutf8proc
 
 .DELETE_ON_ERROR:
-.PHONY: all help setup setup-test test test-vocab check-asan check-tsan cuda-report fuzz bench lint clean install \
+.PHONY: all help setup setup-test test test-vocab check-asan check-tsan cuda-report gpu-check \
+        fuzz bench lint clean install \
         demo FORCE
 .DEFAULT_GOAL := all
 
@@ -96,8 +98,12 @@ build/$(1)/suites.h: FORCE
 build/$(1)/slipcast: build/$(1)/codegen/main.o $$(LIB_O_$(1))
 	$$(CC) $$(CFLAGS) $$(SC_CFLAGS_$(1)) $$(LDFLAGS) $$^ $$(LIBS) -o $$@
 
-build/$(1)/check: $$(TEST_O_$(1)) $$(LIB_O_$(1))
+build/$(1)/check: $$(TEST_O_$(1)) build/$(1)/tests/bench/golden.o $$(LIB_O_$(1))
 	$$(CC) $$(CFLAGS) $$(SC_CFLAGS_$(1)) $$(LDFLAGS) $$^ $$$$(pkg-config --libs check) $$(LIBS) -o $$@
+
+# What make gpu-check runs.
+build/$(1)/gpu-check: $$(GPU_CHECK_C:%.c=build/$(1)/%.o) $$(LIB_O_$(1))
+	$$(CC) $$(CFLAGS) $$(SC_CFLAGS_$(1)) $$(LDFLAGS) $$^ $$(LIBS) -o $$@
 
 # The stand-in driver of tests/cuda/standin.h and its cuBLASLt, for the tests alone.
 STANDIN_O_$(1) := $$(STANDIN_C:%.c=build/$(1)/%.o)
@@ -132,7 +138,8 @@ build/slipcast: build/release/slipcast
 
 # The program of the same flavour, which the tests of the command find in SLIPCAST.
 program = $(if $(wildcard codegen/main.c),build/$(1)/slipcast)
-standin = build/$(1)/cuda/libcublasLt.so.13
+# What the tests of CUDA castings want of the same flavour.
+standin = build/$(1)/cuda/libcublasLt.so.13 build/$(1)/gpu-check
 
 test: build/release/check $(call program,release) $(call standin,release) ## build and run all tests
 	SLIPCAST=build/release/slipcast CC='$(CC)' build/release/check
@@ -180,6 +187,13 @@ REPORT := tests/reference/tiny/* tests/reference/configs/llama-3.1-8b
 
 cuda-report: build/release/cuda-report ## registers, shared bytes and spills of kernels, by NVRTC (REPORT=MODEL...)
 	@for dtype in bfloat16 float32; do $< --dtype $$dtype $(REPORT) || exit; done
+
+# GPU_CHECK holds more options of tests/bench/gpu_check.c: --bandwidth 4800, --nvcc nvcc.
+GPU_CHECK_OUT ?= build/gpu-check.json
+
+gpu-check: build/release/gpu-check build/slipcast ## goldens and speed on a GPU, into build/gpu-check.json (GPU_CHECK_OUT)
+	$< --slipcast build/slipcast --work build/gpu-check --out '$(GPU_CHECK_OUT)' \
+	    --commit "$$(git describe --always --dirty 2>/dev/null)" $(GPU_CHECK)
 
 bench: build/slipcast ## measure against llama.cpp, add rows to docs/bench/
 	tests/bench/run

@@ -312,6 +312,20 @@ static void read_numbers(sc_reader *r, const sc_key *own, const cJSON *item,
     sc_read_record(r, key, sc_read_quote(r, item), r->file);
 }
 
+/* A flag whose other value changes the arithmetic into what we do not do. */
+static bool read_fixed(sc_reader *r, const sc_key *key) {
+    const bool usual = key->fallback > 0;
+    const cJSON *item = sc_read_item(r, key->key);
+    if (key->null && cJSON_IsNull(item))
+        return usual;
+    const bool value = sc_read_flag(r, key->key, usual);
+    if (value != usual)
+        sc_read_unsupported(r, key->key,
+                            sc_pool_printf(r->pool, "%s is not supported (export --only cache)",
+                                           sc_read_quote(r, item)));
+    return value;
+}
+
 /* A key of the family's own. */
 static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     const cJSON *item = sc_read_item(r, key->key);
@@ -322,6 +336,8 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
     else if (key->kind == SC_KEY_ACT)
         value->number = read_act(r, key->key, "silu");
+    else if (key->kind == SC_KEY_FIXED)
+        value->number = read_fixed(r, key);
     else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS ||
              key->kind == SC_KEY_MLPS) {
         if (item && !cJSON_IsNull(item))

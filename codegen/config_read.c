@@ -35,6 +35,10 @@ static int grow(sc_reader *r, void **list, int count, int most, size_t size) {
 
 void sc_read_record(sc_reader *r, const char *key, const char *value, const char *from) {
     sc_config *c = r->config;
+    for (int i = 0; i < c->entries; i++) /* the layers' reader may have been there before */
+        if (value && !strcmp(c->entry[i].key, key) && !strcmp(c->entry[i].value, value) &&
+            !strcmp(c->entry[i].from, from))
+            return;
     if (value && grow(r, (void **)&c->entry, c->entries, ENTRIES, sizeof *c->entry))
         c->entry[c->entries++] = (sc_config_entry){ key, value, from };
 }

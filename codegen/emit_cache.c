@@ -191,6 +191,7 @@ void sc_emit_cache(sc_scope *top, const sc_plan *plan) {
     /* Calls that a device's memory wants, and what they are on the host. */
     const bool cuda = plan->options.cuda;
     sc_scope_text(top, "settled", cuda ? "settle(cache, err)" : "SC_OK");
+    sc_scope_text(top, "changed", cuda ? "changed(cache, err)" : "SC_OK");
     sc_scope_text(top, "fill", cuda ? "fill(cache, " : "memset(");
     sc_scope_text(top, "visit", cuda ? "visit_run(cache, visit, " : "visit(");
     if (states > 0 || indexer)

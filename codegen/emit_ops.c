@@ -446,6 +446,8 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
         &body, "source",
         keeps ? "layer"
               : sc_pool_printf(set->top->pool, "%s_place[layer].source", plan->options.name));
+    /* Its own, for what stands in that section looks for source here. */
+    sc_scope_flag(&body, "offloading", plan->options.offloading);
     if (plan->options.cuda) {
         sc_scope_text(&body, "q_norm_w", device_weight(set, a->q_norm));
         sc_scope_text(&body, "k_norm_w", device_weight(set, a->k_norm));

@@ -135,6 +135,13 @@ void sc_types_by_rope(sc_reader *r, sc_layer_type with, sc_layer_type without,
 void sc_widths_latent(sc_reader *r) {
     sc_config *c = r->config;
     const int64_t rank = sc_read_count(r, "kv_lora_rank", 512, false);
+    if (c->num_key_value_heads != c->num_attention_heads)
+        sc_read_unsupported(r, "num_key_value_heads",
+                            sc_pool_printf(r->pool,
+                                           "%lld is not num_attention_heads %lld: every head has "
+                                           "keys and values of its own, made from the latent",
+                                           (long long)c->num_key_value_heads,
+                                           (long long)c->num_attention_heads));
     for (int64_t i = 0; i < c->num_hidden_layers; i++) {
         c->layer[i].kv_heads = 1;
         c->layer[i].head_dim = rank;

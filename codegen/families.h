@@ -33,6 +33,7 @@ typedef enum {
     SC_KEY_NUMBERS, /* a list of numbers or flags; one number is a list of it */
     SC_KEY_MLPS,    /* a list of "dense" and "sparse": 0 and 1 */
     SC_KEY_LIMITS,  /* a list of numbers that may be infinite */
+    SC_KEY_FIXED,   /* a flag: nothing but the fallback is done */
     SC_KEY_NOTHING  /* changes nothing in inference: read so that it is known */
 } sc_key_kind;
 

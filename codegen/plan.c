@@ -23,8 +23,9 @@ const sc_arch *sc_arch_find(const char *name) {
 }
 
 const char *sc_dtype_name(sc_dtype dtype) {
-    static const char *const names[] = { "float32", "float16", "bfloat16", "q8_0",     "q4_0",
-                                         "q4_1",    "q5_0",    "q5_1",     "fp8_e4m3", "other" };
+    static const char *const names[] = { "float32", "float16",  "bfloat16", "q8_0",
+                                         "q4_0",    "q4_1",     "q5_0",     "q5_1",
+                                         "mxfp4",   "fp8_e4m3", "other" };
     return names[dtype];
 }
 

@@ -118,7 +118,26 @@ static void print_options(FILE *out, const sc_plan *plan) {
         print_number(out, "max_position_embeddings", plan->config->max_position_embeddings);
     if (plan->graph)
         print_fact(out, "arch", o->arch->name);
+    for (int i = 0; i < o->sms; i++) {
+        char sm[16];
+        snprintf(sm, sizeof sm, "sm_%d", o->sm[i]);
+        print_fact(out, "device arch", sm);
+    }
+    if (o->offload_weights)
+        print_number(out, "offload_weights", o->offload_weights);
     fprintf(out, "</dl>\n");
+}
+
+/* What a device holds beside the arena and the cache's scratch. */
+static void print_device(FILE *out, const sc_plan *plan) {
+    const sc_device_plan *d = &plan->device;
+    print_bytes(out, "device weights", d->weights_bytes);
+    if (plan->options.offload_weights) {
+        print_bytes(out, "of it slots of weights",
+                    d->weight_slot[0].bytes + d->weight_slot[1].bytes);
+        print_bytes(out, "pinned weights", d->host_weights_bytes);
+    }
+    print_bytes(out, "device scratch", d->scratch_bytes);
 }
 
 static void print_totals(FILE *out, const sc_plan *plan) {
@@ -138,6 +157,8 @@ static void print_totals(FILE *out, const sc_plan *plan) {
         print_bytes(out, "model scratch", plan->scratch_bytes);
         print_bytes(out, "and per thread", plan->thread_scratch_bytes);
         print_bytes(out, "weights", plan->weights_bytes);
+        if (plan->options.cuda)
+            print_device(out, plan);
     }
     fprintf(out, "</dl>\n");
 }
@@ -334,8 +355,9 @@ static void print_devices_head(FILE *out, const sc_plan *plan, const sc_memory *
             "not the memory's limit, but %s.</p>\n<div class=\"wide\"><table id=\"devices\">\n"
             "<thead><tr><th class=\"right\">memory</th>",
             (long long)plan->options.max_cache_len,
-            plan->graph ? "weights, model scratch, cache arena, cache scratch"
-                        : "cache arena and cache scratch alone, no weights",
+            !plan->graph         ? "cache arena and cache scratch alone, no weights"
+            : plan->options.cuda ? "device weights, device scratch, cache arena, cache scratch"
+                                 : "weights, model scratch, cache arena, cache scratch",
             plan->config->max_position_embeddings ? "max_position_embeddings or slipcast's own"
                                                   : "slipcast's own");
     for (int i = 0; i < memory->lengths; i++)

@@ -20,6 +20,8 @@ enum {
     POINTER_ATTRIBUTE_MEMORY_TYPE = 2
 };
 
+enum { OLDEST = 80 }; /* architecture that export makes device code for */
+
 static CUdeviceptr address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
 
 /* What the driver calls an error, "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
@@ -130,10 +132,13 @@ static int check_code(const sc_cuda *cuda, const sc_cubins *cubins, const sc_cub
     for (int i = 0, at = 0; i < cubins->count && at < 240; i++)
         at += snprintf(list + at, sizeof list - (size_t)at, "%ssm_%d%s", i ? ", " : "",
                        cubins->cubin[i].sm, cubins->cubin[i].ptx ? " (PTX)" : "");
+    /* What has code for an earlier architecture has PTX of it, so it would do. */
     return sc_fail(err, SC_EENV,
                    "%s: its architecture sm_%d has no device code in this casting, which has %s "
-                   "(export with --arch sm_%d, or --device cpu)",
-                   cuda->name, cuda->sm, list, cuda->sm);
+                   "(%s--device cpu)",
+                   cuda->name, cuda->sm, list,
+                   cuda->sm < OLDEST ? "export can make it for sm_80 and later; "
+                                     : "export with --arch sm_80, or ");
 }
 
 static int check_memory(const sc_cuda *cuda, size_t bytes, sc_error *err) {
@@ -206,21 +211,23 @@ void sc_cuda_wait(sc_cuda *cuda) {
 void sc_cuda_close(sc_cuda *cuda) {
     if (!cuda)
         return;
-    if (cuda->context && !sc_cuda_enter(cuda, NULL)) {
-        sc_cuda_wait(cuda);
-        sc_cuda_free_host(cuda, cuda->bounce);
-        if (cuda->compute)
-            cuda->api.StreamDestroy(cuda->compute);
-        if (cuda->copies)
-            cuda->api.StreamDestroy(cuda->copies);
-        if (cuda->module)
-            cuda->api.ModuleUnload(cuda->module);
+    const bool inside = sc_cuda_enter_last(cuda);
+    sc_cuda_wait(cuda);
+    sc_cuda_free_host(cuda, cuda->bounce);
+    if (cuda->compute)
+        cuda->api.StreamDestroy(cuda->compute);
+    if (cuda->copies)
+        cuda->api.StreamDestroy(cuda->copies);
+    if (cuda->module)
+        cuda->api.ModuleUnload(cuda->module);
+    if (inside)
         sc_cuda_leave(cuda);
-    }
     if (cuda->context)
         cuda->api.DevicePrimaryCtxRelease(cuda->device);
     free(cuda);
 }
+
+bool sc_cuda_enter_last(sc_cuda *cuda) { return cuda->context && !sc_cuda_enter(cuda, NULL); }
 
 int sc_cuda_enter(sc_cuda *cuda, sc_error *err) {
     TRY(cuda, err, CtxPushCurrent, cuda->context);
@@ -286,8 +293,15 @@ void sc_cuda_copy(sc_cuda *cuda, CUstream stream, void *to, const void *from, si
 
 void sc_cuda_copy_runs(sc_cuda *cuda, CUstream stream, void *to, size_t to_step, const void *from,
                        size_t from_step, size_t bytes, size_t runs) {
-    if (runs == 1 || (to_step == bytes && from_step == bytes)) {
+    const size_t most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of every device */
+    if (to_step == bytes && from_step == bytes) {
         sc_cuda_copy(cuda, stream, to, from, bytes * runs);
+        return;
+    }
+    if (runs == 1 || to_step > most || from_step > most) {
+        for (size_t i = 0; i < runs; i++)
+            sc_cuda_copy(cuda, stream, (unsigned char *)to + i * to_step,
+                         (const unsigned char *)from + i * from_step, bytes);
         return;
     }
     if (!bytes || !runs || *cuda->failed)

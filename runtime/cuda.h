@@ -135,6 +135,10 @@ void sc_cuda_close(sc_cuda *cuda); /* NULL is allowed; waits for what is under w
 int sc_cuda_enter(sc_cuda *cuda, sc_error *err);
 /* The same in the middle of some work: false, and a failure that finish will report. */
 bool sc_cuda_resume(sc_cuda *cuda);
+/* The same for those who are about to free all they have. false: it cannot be made current, or
+ * there is none; they go on all the same, but do not leave: calls of the driver then fail, and what
+ * is the device's goes with the context, when its last holder closes. */
+bool sc_cuda_enter_last(sc_cuda *cuda);
 void sc_cuda_leave(sc_cuda *cuda);
 
 /* device: NULL when the size is 0. */

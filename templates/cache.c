@@ -609,7 +609,7 @@ API int {{name}}_cache_reset_row({{name}}_cache *cache, int row, sc_error *err) 
         cache->now.held[i][row] = 0;
 {{/has_states}}
     cache->now.padding[row] = 0;
-    return {{settled}};
+    return {{changed}};
 }
 
 API int {{name}}_cache_reset({{name}}_cache *cache, sc_error *err) {
@@ -697,6 +697,10 @@ static void reorder_numbers(int64_t *numbers, const int32_t *beam_idx) {
 }
 
 API int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, sc_error *err) {
+{{#cuda}}
+    if ({{name}}_cache_whole(cache, err))
+        return SC_ESTATE;
+{{/cuda}}
     for (int row = 0; row < BATCH; row++)
         if (beam_idx[row] < 0 || beam_idx[row] >= BATCH)
             return sc_fail(err, SC_EUSAGE, "{{name}}: cache: beam_idx[%d]: %d is none of 0 … %d", row,
@@ -727,7 +731,7 @@ API int {{name}}_cache_reorder({{name}}_cache *cache, const int32_t *beam_idx, s
 {{/has_states}}
     reorder_numbers(cache->now.padding, beam_idx);
     forget_updates(cache);
-    return {{settled}};
+    return {{changed}};
 }
 
 API int {{name}}_cache_copy_row({{name}}_cache *cache, int from, int to, sc_error *err) {

@@ -159,7 +159,12 @@ static int read_option(arguments *a, const char *option, const char *value, int 
     else if (!strcmp(option, "--no-display-prompt"))
         a->no_prompt = true;
     else if (!strcmp(option, "--no-graph"))
+{{#cuda}}
         a->options.no_graph = true;
+{{/cuda}}
+{{^cuda}}
+        return sc_fail(err, SC_EUSAGE, "{{name}}: --no-graph: wants a casting exported with --target cuda");
+{{/cuda}}
     else if (!value)
         return usage(err, option, "", "is unknown or lacks its value");
     else {

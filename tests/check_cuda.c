@@ -3,13 +3,11 @@
  * what runs side by side, every call that can fail.
  */
 #include <check.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../codegen/json.h"
-#include "../codegen/safetensors.h"
+#include "bench/golden.h"
 #include "support/cast.h"
 #include "support/device.h"
 #include "support/run.h"
@@ -22,62 +20,8 @@ static const char *const families[] = { "llama", "llama_rope3_bias", "mistral",
 static const char *const cases[] = { "short", "long", "batch2", "chunked" };
 enum { FAMILIES = sizeof families / sizeof *families, CASES = sizeof cases / sizeof *cases };
 
-/* One case of expected.json. */
-typedef struct {
-    int batch, prompt, steps, max_cache_len, chunk[8], chunks;
-    int32_t ids[256], tokens[256]; /* [batch, prompt], [batch, steps + 1] */
-    sc_pool *pool;
-    sc_tensors *expected;
-} golden;
-
-static int take_rows(int32_t *to, const cJSON *rows) {
-    int n = 0;
-    const cJSON *row, *id;
-    cJSON_ArrayForEach(row, rows) cJSON_ArrayForEach(id, row) to[n++] = id->valueint;
-    return n;
-}
-
-static golden open_golden(const char *family, const char *name) {
-    golden g = { .pool = sc_pool_create() };
-    char path[256];
-    sc_error err = { 0 };
-    cJSON *json;
-    snprintf(path, sizeof path, "tests/reference/tiny/%s/expected.json", family);
-    ck_assert_msg(!sc_json_read(&json, path, 1 << 24, &err), "%s", err.message);
-    const cJSON *one = sc_json_get(sc_json_get(json, "cases"), name), *chunk;
-    g.max_cache_len = sc_json_get(json, "max_cache_len")->valueint;
-    g.steps = sc_json_get(one, "decode_steps")->valueint;
-    g.batch = cJSON_GetArraySize(sc_json_get(one, "prompt"));
-    g.prompt = take_rows(g.ids, sc_json_get(one, "prompt")) / g.batch;
-    ck_assert_int_eq(take_rows(g.tokens, sc_json_get(one, "tokens")), g.batch * (g.steps + 1));
-    cJSON_ArrayForEach(chunk, sc_json_get(one, "chunks")) g.chunk[g.chunks++] = chunk->valueint;
-    if (!g.chunks)
-        g.chunk[g.chunks++] = g.prompt;
-    snprintf(path, sizeof path, "tests/reference/tiny/%s/expected.safetensors", family);
-    ck_assert_msg(!sc_safetensors_open_file(&g.expected, g.pool, path, &err), "%s", err.message);
-    cJSON_Delete(json);
-    return g;
-}
-
-static void close_golden(golden *g) {
-    sc_tensors_close(g->expected);
-    sc_pool_destroy(g->pool);
-}
-
 /* float32 sums in another order, relative to the largest logit of the case. */
 static const double tolerance = 1e-4;
-
-static void compare(const char *what, const float *ours, const float *theirs, size_t count,
-                    double bound) {
-    size_t worst;
-    double largest = 0;
-    for (size_t i = 0; i < count; i++)
-        largest = fabs((double)theirs[i]) > largest ? fabs((double)theirs[i]) : largest;
-    const double d = largest_difference(ours, theirs, count, &worst);
-    ck_assert_msg(d <= bound * largest,
-                  "%s: index %zu: %g, the reference has %g (largest error %g)", what, worst,
-                  (double)ours[worst], (double)theirs[worst], d);
-}
 
 static void check_cache(const golden *g, const device_casting *c, const sc_cache *cache) {
     for (int layer = 0; layer < c->api->layers; layer++) {
@@ -90,9 +34,11 @@ static void check_cache(const golden *g, const device_casting *c, const sc_cache
             char name[64];
             int rank;
             int64_t shape[8];
+            sc_error err = { 0 };
             snprintf(name, sizeof name, "long.cache.%d.%s", layer, i ? "values" : "keys");
             float *theirs = tensor_floats(g->expected, name, &rank, shape);
-            compare(name, kv[i], theirs, count, tolerance);
+            ck_assert_msg(!golden_compare(name, kv[i], theirs, count, tolerance, NULL, &err), "%s",
+                          err.message);
             free(theirs);
             free(kv[i]);
         }
@@ -102,59 +48,27 @@ static void check_cache(const golden *g, const device_casting *c, const sc_cache
 /* The case on a device: every prompt position's logits, every step's, the greedy tokens. */
 static void check_case(const char *family, const char *name, const char *options, bool no_graph,
                        double bound) {
-    golden g = open_golden(family, name);
-    char cast[64], all[256], what[64];
+    golden g;
+    sc_error err = { 0 };
+    char cast[64], all[256], model[128];
+    snprintf(model, sizeof model, "tests/reference/tiny/%s", family);
+    ck_assert_msg(!golden_open(&g, model, name, &err), "%s", err.message);
     snprintf(cast, sizeof cast, "%s-b%d%.40s", family, g.batch, *options ? options + 2 : "");
     for (char *c = cast; *c; c++)
         *c = strchr(" ,/", *c) ? '_' : *c;
     snprintf(all, sizeof all, "--max-cache-len %d --batch-size %d %s", g.max_cache_len, g.batch,
              options);
-    char model[128];
-    snprintf(model, sizeof model, "tests/reference/tiny/%s", family);
     const device_casting *c = device_cast(cast, model, all);
     device_begin(c, &(sc_standin_settings){ .seed = 7 });
     const sc_options choice = { .device = "cuda:0", .no_graph = no_graph };
-    sc_error err = { 0 };
     sc_model *m = NULL;
     sc_cache *cache = NULL;
     ck_assert_msg(!c->api->model_open(&m, c->weights, &choice, &err), "%s", err.message);
     ck_assert_msg(!c->api->cache_create_on(&cache, "cuda:0", &err), "%s", err.message);
     ck_assert_str_eq(c->api->model_device(m), "cuda:0");
-    int rank;
-    int64_t shape[8];
-    snprintf(what, sizeof what, "%s.prefill_logits", name);
-    float *prefill = tensor_floats(g.expected, what, &rank, shape);
-    snprintf(what, sizeof what, "%s.decode_logits", name);
-    float *decode = tensor_floats(g.expected, what, &rank, shape);
-    const int vocab = c->api->vocab;
-    float *logits = malloc((size_t)(g.batch * g.prompt * vocab) * 4);
-    ck_assert_ptr_nonnull(logits);
-    for (int done = 0, i = 0; done < g.prompt; i++) {
-        const int n = g.chunk[i];
-        int32_t ids[256];
-        for (int b = 0; b < g.batch; b++)
-            memcpy(ids + b * n, g.ids + b * g.prompt + done, (size_t)n * 4);
-        ck_assert_msg(!c->api->model_forward(m, cache, ids, n, logits, 1, &err), "%s", err.message);
-        for (int b = 0; b < g.batch; b++)
-            compare("prefill", logits + b * n * vocab, prefill + (b * g.prompt + done) * vocab,
-                    (size_t)(n * vocab), bound);
-        done += n;
-    }
-    for (int step = 0; step < g.steps; step++) {
-        int32_t ids[8], chosen[8];
-        for (int b = 0; b < g.batch; b++)
-            ids[b] = g.tokens[b * (g.steps + 1) + step];
-        if (step % 2) { /* the ids alone, chosen on the device */
-            ck_assert_msg(!c->api->model_greedy(m, cache, ids, 1, chosen, &err), "%s", err.message);
-            for (int b = 0; b < g.batch; b++)
-                ck_assert_int_eq(chosen[b], g.tokens[b * (g.steps + 1) + step + 1]);
-            continue;
-        }
-        ck_assert_msg(!c->api->model_forward(m, cache, ids, 1, logits, 0, &err), "%s", err.message);
-        for (int b = 0; b < g.batch; b++)
-            compare("decode", logits + b * vocab, decode + (b * g.steps + step) * vocab,
-                    (size_t)vocab, bound);
-    }
+    const golden_rules rules = { .tolerance = bound, .exact = true, .odd = no_graph };
+    ck_assert_msg(!golden_run(&g, c->api, m, cache, &rules, NULL, &err), "%s: %s: %s", family, name,
+                  err.message);
     if (!strcmp(name, "long"))
         check_cache(&g, c, cache);
     const sc_standin_log log = device_log();
@@ -162,10 +76,7 @@ static void check_case(const char *family, const char *name, const char *options
     c->api->cache_destroy(cache);
     c->api->model_close(m);
     standin_check_clean(cast);
-    free(logits);
-    free(prefill);
-    free(decode);
-    close_golden(&g);
+    golden_close(&g);
 }
 
 START_TEST(a_casting_on_a_device_computes_what_the_reference_does) {
@@ -461,6 +372,44 @@ START_TEST(a_device_that_failed_once_goes_on_after_a_reset) {
 }
 END_TEST
 
+/* One of two caches of a model, or the model, is closed while the context cannot be made current;
+ * what it holds on the device is lost, and the others work on and know nothing of it. */
+START_TEST(who_closes_without_the_context_is_forgotten) {
+    const device_casting *c = cast_offloaded(0);
+    const sc_options choice = { .device = "cuda:0" };
+    outcome wanted = { 0 };
+    for (int64_t fail = 0, round = 0; round < 3; round++) {
+        sc_model *m = NULL;
+        sc_cache *cache[2] = { NULL, NULL };
+        const bool model_first = round == 2;
+        device_begin(c, &(sc_standin_settings){ .seed = 3, .fail = fail });
+        ck_assert_int_eq(c->api->model_open(&m, c->weights, &choice, NULL), 0);
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(c->api->cache_create_on(&cache[i], "cuda:0", NULL), 0);
+            const outcome o = generate(c, m, cache[i]); /* leaves a graph */
+            ck_assert_msg(!o.rc, "%s", o.err.message);
+        }
+        fail = device_log().calls + 1;
+        if (model_first) {
+            c->api->model_close(m);
+            m = NULL;
+        } else
+            c->api->cache_destroy(cache[0]);
+        ck_assert_str_eq(device_log().failed, round ? "cuCtxPushCurrent" : "");
+        if (!model_first) {
+            const outcome o = generate(c, m, cache[1]);
+            wanted = round ? wanted : o;
+            ck_assert_msg(same(&o, &wanted), "other ids or logits, or %s", o.err.message);
+            c->api->model_close(m);
+        } else
+            c->api->cache_destroy(cache[0]);
+        c->api->cache_destroy(cache[1]);
+        ck_assert_str_eq(device_log().mistake, "");
+        ck_assert_int_eq(device_log().contexts, 0);
+    }
+}
+END_TEST
+
 Suite *cuda_suite(void) {
     Suite *suite = suite_create("cuda");
     if (!device_available())
@@ -474,6 +423,7 @@ Suite *cuda_suite(void) {
     tcase_add_loop_test(waits, no_wait_can_be_left_out, 0, OFFLOADS);
     tcase_add_loop_test(failures, a_call_that_fails_is_one_error_and_leaves_nothing, 0, OFFLOADS);
     tcase_add_loop_test(failures, a_device_that_failed_once_goes_on_after_a_reset, 0, OFFLOADS);
+    tcase_add_test(failures, who_closes_without_the_context_is_forgotten);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tcase_set_timeout(all[i], 600);
         suite_add_tcase(suite, all[i]);

@@ -218,6 +218,111 @@ START_TEST(a_cache_on_a_device_answers_as_one_on_the_processor) {
 }
 END_TEST
 
+/* ---- a device that fails once ---- */
+
+/* A call that changes the cache; nothing but that. */
+static int change(const sc_casting *c, sc_cache *cache, const call *q, sc_error *err) {
+    const int layer = (int)q->layer, row = (int)q->row, tokens = (int)q->tokens;
+    const int index = (int)q->index;
+    switch (q->what % 6) {
+    case 0:
+        return c->cache_update(cache, layer, q->in[0], q->in[1], tokens, err);
+    case 1:
+        return c->cache_reorder(cache, q->beam, err);
+    case 2:
+        return c->cache_update_conv
+                   ? c->cache_update_conv(cache, layer, index, q->in[0], tokens, NULL, NULL, err)
+                   : 0;
+    case 3:
+        return c->cache_update_recurrent
+                   ? c->cache_update_recurrent_row(cache, layer, index, row, q->in[0], err)
+                   : 0;
+    case 4:
+        return c->cache_update_indexer
+                   ? c->cache_update_indexer(cache, layer, q->in[0], tokens, err)
+                   : 0;
+    default:
+        return c->cache_prefetch(cache, layer, err);
+    }
+}
+
+static void assert_same_caches(const sc_casting *c, sc_cache *const cache[2], int step) {
+    for (int i = 0; i < 2; i++) {
+        sc_error err = { 0 };
+        char file[64];
+        snprintf(file, sizeof file, "build/test-castings/saved-%d", i);
+        ck_assert_msg(!c->cache_save(cache[i], file, &err), "step %d: %s", step, err.message);
+    }
+    assert_same_files(step);
+}
+
+/* The call failed on the device alone. It is as if it had not been, or the cache wants a reset. */
+static bool recover(const sc_casting *c, sc_cache *const cache[2], const call *q) {
+    sc_error err = { 0 };
+    const int again = change(c, cache[1], q, &err);
+    if (!again)
+        return false;
+    ck_assert_msg(again == SC_ESTATE, "%d: %s", again, err.message);
+    ck_assert_msg(strstr(err.message, "failed in the middle of an update"), "%s", err.message);
+    ck_assert_int_eq(c->cache_save(cache[1], "build/test-castings/saved-1", NULL), SC_ESTATE);
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(!c->cache_reset(cache[i], &err), "%s", err.message);
+    return true;
+}
+
+/* Some changes, the fail-th call of the driver after the first of which fails; 0: none. How many
+ * calls there were; *refused is one more when the cache was refused. */
+static int64_t change_and_fail(const device_casting *cast, int64_t opened, int64_t fail,
+                               int *refused) {
+    enum { CHANGES = 30 };
+    static call q;
+    const sc_casting *c = cast->api;
+    sc_cache *cache[2];
+    uint64_t state = 99;
+    device_begin(cast, &(sc_standin_settings){ .seed = 5, .fail = fail ? opened + fail : 0 });
+    ck_assert_int_eq(c->cache_create(&cache[0], NULL), 0);
+    ck_assert_int_eq(c->cache_create_on(&cache[1], "cuda:0", NULL), 0);
+    ck_assert(!opened || device_log().calls == opened);
+    for (int step = 0; step < CHANGES; step++) {
+        sc_error err[2] = { 0 };
+        draw_call(&q, c, &state);
+        const int there = change(c, cache[0], &q, &err[0]);
+        const int here = change(c, cache[1], &q, &err[1]);
+        if (here == SC_EENV) {
+            ck_assert_str_ne(device_log().failed, "");
+            *refused += recover(c, cache, &q);
+            assert_same_caches(c, cache, step);
+        } else
+            ck_assert_msg(here == there && !strcmp(err[0].message, err[1].message),
+                          "step %d: %d (%s) and %d (%s)", step, there, err[0].message, here,
+                          err[1].message);
+    }
+    const int64_t calls = device_log().calls - opened;
+    if (!fail || !*device_log().failed)
+        assert_same_caches(c, cache, CHANGES);
+    for (int i = 0; i < 2; i++)
+        c->cache_destroy(cache[i]);
+    standin_check_clean(__func__);
+    return calls;
+}
+
+START_TEST(a_change_that_fails_midway_wants_a_reset) {
+    const device_casting *cast = cast_spec_on_device(_i);
+    sc_cache *cache = NULL;
+    int refused = 0, tries = 0;
+    device_begin(cast, NULL);
+    ck_assert_int_eq(cast->api->cache_create_on(&cache, "cuda:0", NULL), 0);
+    const int64_t opened = device_log().calls;
+    cast->api->cache_destroy(cache);
+    const int64_t calls = change_and_fail(cast, opened, 0, &refused);
+    ck_assert_int_eq(refused, 0);
+    for (int64_t n = 1; n <= calls; n += 1 + n / 40, tries++)
+        change_and_fail(cast, opened, n, &refused);
+    ck_assert_msg(refused > tries / 2, "%s: refused %d of %d times", specs[_i].name, refused,
+                  tries);
+}
+END_TEST
+
 Suite *cuda_cache_suite(void) {
     Suite *suite = suite_create("cuda_cache");
     if (!device_available())
@@ -225,6 +330,7 @@ Suite *cuda_cache_suite(void) {
     TCase *tests = tcase_create("both");
     tcase_set_timeout(tests, 600);
     tcase_add_loop_test(tests, a_cache_on_a_device_answers_as_one_on_the_processor, 0, SPECS);
+    tcase_add_loop_test(tests, a_change_that_fails_midway_wants_a_reset, 0, SPECS);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -362,6 +362,15 @@ START_TEST(run_keeps_castings_by_target) {
     }
     for (int i = 0; i < 3; i++)
         free(text[i]);
+    sh("$SLIPCAST run " TINY " --arch generic --target cuda --quiet --token-ids 3 --max-new-tokens "
+       "1 --device cpu --no-graph");
+    char *talk;
+    ck_assert_int_eq(shell(NULL, &talk,
+                           "$SLIPCAST run " TINY
+                           " --arch generic --quiet --token-ids 3 --no-graph"),
+                     2);
+    ck_assert_str_eq(talk, "llama: --no-graph: wants a casting exported with --target cuda\n");
+    free(talk);
     /* What is there needs no NVRTC any more. */
     sh("CUDA_HOME=/nonexistent $SLIPCAST run " TINY " --arch generic --target cuda --quiet "
        "--token-ids 3,1,4 --max-new-tokens 4 --device cpu");

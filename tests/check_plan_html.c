@@ -304,6 +304,43 @@ START_TEST(devices_hold_what_memory_says) {
 }
 END_TEST
 
+/* The number of a fact in the page. */
+static long long fact(const char *page, const char *name) {
+    const char *at = strstr(page, sc_pool_printf(pool, "<dt>%s</dt><dd>", name));
+    ck_assert_msg(at != NULL, "%s: there is no such fact", name);
+    return atoll(strstr(at, "<dd>") + 4);
+}
+
+/* The numbers are those that plan --json says, which check_cuda_export works out. */
+START_TEST(a_page_of_a_cuda_casting_has_the_devices_bytes) {
+    sh("$SLIPCAST plan tests/reference/tiny/llama --target cuda --arch generic,sm_80,sm_90 "
+       "--offload-weights 2 --quiet --html $H/page.html");
+    const char *page = read_page("page.html");
+    char *output;
+    long long weights, slots, pinned, scratch;
+    assert_well_formed(page);
+    ck_assert_int_eq(run(&output, NULL,
+                         "$SLIPCAST plan tests/reference/tiny/llama --target cuda --arch "
+                         "generic,sm_80,sm_90 --offload-weights 2 --json | tail -n 2"),
+                     0);
+    ck_assert_int_eq(sscanf(output,
+                            "  \"device\": {\"sm\": [80, 90], \"weights_bytes\": %lld, "
+                            "\"weight_slot_bytes\": %lld, \"pinned_weights_bytes\": %lld, "
+                            "\"scratch_bytes\": %lld}",
+                            &weights, &slots, &pinned, &scratch),
+                     4);
+    ck_assert_int_eq(fact(page, "device weights"), weights);
+    ck_assert_int_eq(fact(page, "of it slots of weights"), slots);
+    ck_assert_int_eq(fact(page, "pinned weights"), pinned);
+    ck_assert_int_eq(fact(page, "device scratch"), scratch);
+    ck_assert_int_eq(fact(page, "offload_weights"), 2);
+    ck_assert_ptr_nonnull(strstr(page, "<dd>sm_80</dd>"));
+    ck_assert_ptr_nonnull(strstr(page, "<dd>sm_90</dd>"));
+    ck_assert_ptr_nonnull(strstr(page, "Counted: device weights, device scratch, cache arena"));
+    free(output);
+}
+END_TEST
+
 /* ---- text of the model ---- */
 
 static void write_model_type(const char *json) {
@@ -486,6 +523,7 @@ Suite *plan_html_suite(void) {
     tcase_add_loop_test(tests, rectangles_are_to_scale_and_fill_the_arenas, 0, PAGES);
     tcase_add_test(tests, a_curve_is_the_plan_of_that_length);
     tcase_add_test(tests, devices_hold_what_memory_says);
+    tcase_add_test(tests, a_page_of_a_cuda_casting_has_the_devices_bytes);
     tcase_add_test(tests, what_the_model_says_is_escaped);
     tcase_add_test(tests, json_of_such_a_model_is_json);
     tcase_add_test(tests, two_pages_are_the_same_bytes_wherever_they_and_the_model_are);

@@ -31,9 +31,6 @@ static void build(sc_builder *b) {
     const int64_t hidden = b->graph->hidden, ffn = 4 * hidden;
     const float *slope = slopes(b);
     b->norm.layer_norm = b->norm.bias = true;
-    if (sc_build_flag(b, "apply_residual_connection_post_layernorm"))
-        sc_build_fail(b, "apply_residual_connection_post_layernorm",
-                      "true is not supported (export --only cache)");
     sc_build_embedding(b, "transformer.word_embeddings.weight", 1);
     sc_build_norm(b, b->x, "transformer.word_embeddings_layernorm", hidden, b->x);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
@@ -51,7 +48,7 @@ static void build(sc_builder *b) {
 }
 
 static const sc_key keys[] = {
-    { "apply_residual_connection_post_layernorm", SC_KEY_FLAG, 0, false },
+    { "apply_residual_connection_post_layernorm", SC_KEY_FIXED, 0, false },
     { .key = NULL },
 };
 

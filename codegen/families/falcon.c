@@ -91,8 +91,6 @@ static void build(sc_builder *b) {
     const bool two = grouped && (norms < 0 || norms > 1);
     const bool parallel = grouped || sc_build_flag(b, "parallel_attn");
     b->norm.layer_norm = b->norm.bias = true;
-    if (sc_build_flag(b, "alibi"))
-        sc_build_fail(b, "alibi", "true is not supported (export --only cache)");
     sc_build_embedding(b, "transformer.word_embeddings.weight", 1);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "transformer.h.", i);
@@ -119,7 +117,7 @@ static const sc_key keys[] = {
     { "new_decoder_architecture", SC_KEY_FLAG, 0, false },
     { "parallel_attn", SC_KEY_FLAG, 1, false },
     { "multi_query", SC_KEY_FLAG, 1, false },
-    { "alibi", SC_KEY_FLAG, 0, false },
+    { "alibi", SC_KEY_FIXED, 0, false },
     { "num_kv_heads", SC_KEY_COUNT, SC_NULL, false },
     { "num_ln_in_parallel_attn", SC_KEY_COUNT, SC_NULL, false },
     { .key = NULL },

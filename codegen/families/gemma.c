@@ -13,6 +13,11 @@ static void build(sc_builder *b) {
     sc_build_decoder(b, &shape);
 }
 
+static const sc_key keys[] = {
+    { "use_bidirectional_attention", SC_KEY_FIXED, 0, true },
+    { .key = NULL },
+};
+
 const sc_family sc_family_gemma = {
     .model_type = "gemma",
     .hidden_size = 3072,
@@ -29,4 +34,5 @@ const sc_family sc_family_gemma = {
     .hidden_act = "gelu_pytorch_tanh",
     .tied = true,
     .attention_bias = true,
+    .key = keys,
 };

@@ -30,6 +30,8 @@ void sc_build_gemma2(sc_builder *b, bool qk_norm) {
 static void build(sc_builder *b) { sc_build_gemma2(b, false); }
 
 static const sc_key keys[] = {
+    { "use_bidirectional_attention", SC_KEY_FIXED, 0, true },
+    { "attention_bias", SC_KEY_FIXED, 0, false },
     { "query_pre_attn_scalar", SC_KEY_REAL, 256, false },
     { "attn_logit_softcapping", SC_KEY_REAL, 50, true },
     { "final_logit_softcapping", SC_KEY_REAL, 30, true },

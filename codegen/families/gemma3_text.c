@@ -5,7 +5,8 @@
 /* Attention to both sides sees half the window to each, the token itself once. */
 static void types(sc_reader *r) {
     sc_config *c = r->config;
-    if (!sc_read_flag(r, "use_bidirectional_attention", false) || !c->sliding_window)
+    const cJSON *both = sc_read_item(r, "use_bidirectional_attention");
+    if (!both || cJSON_IsNull(both) || !sc_read_flag(r, both->string, false) || !c->sliding_window)
         return;
     c->sliding_window = c->sliding_window / 2 + 1;
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
@@ -16,6 +17,8 @@ static void types(sc_reader *r) {
 static void build(sc_builder *b) { sc_build_gemma2(b, true); }
 
 static const sc_key keys[] = {
+    { "use_bidirectional_attention", SC_KEY_FIXED, 0, true },
+    { "attention_bias", SC_KEY_FIXED, 0, false },
     { "query_pre_attn_scalar", SC_KEY_REAL, 256, false },
     { "attn_logit_softcapping", SC_KEY_REAL, SC_NULL, false },
     { "final_logit_softcapping", SC_KEY_REAL, SC_NULL, false },

@@ -78,6 +78,7 @@ static const sc_key keys[] = {
     { "n_inner", SC_KEY_COUNT, SC_NULL, false },
     { "scale_attn_weights", SC_KEY_FLAG, 1, false },
     { "scale_attn_by_inverse_layer_idx", SC_KEY_FLAG, 0, false },
+    { "add_cross_attention", SC_KEY_FIXED, 0, false },
     { .key = NULL },
 };
 

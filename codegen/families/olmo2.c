@@ -26,6 +26,11 @@ void sc_build_olmo2(sc_builder *b) {
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }
 
+static const sc_key keys[] = {
+    { "attention_bias", SC_KEY_FIXED, 0, false },
+    { .key = NULL },
+};
+
 const sc_family sc_family_olmo2 = {
     .model_type = "olmo2",
     .hidden_size = 4096,
@@ -40,4 +45,5 @@ const sc_family sc_family_olmo2 = {
     .bos_token_id = SC_NULL,
     .eos_token_id = 50279,
     .eps = 1e-5,
+    .key = keys,
 };

@@ -2,6 +2,11 @@
 #include "../families.h"
 #include "../graph_build.h"
 
+static const sc_key keys[] = {
+    { "attention_bias", SC_KEY_FIXED, 0, false },
+    { .key = NULL },
+};
+
 const sc_family sc_family_olmo3 = {
     .model_type = "olmo3",
     .hidden_size = 4096,
@@ -21,4 +26,5 @@ const sc_family sc_family_olmo3 = {
     .eps = 1e-5,
     .rope_theta = 500000,
     .local_plain = true,
+    .key = keys,
 };

@@ -13,9 +13,6 @@ static void build(sc_builder *b) {
         sc_build_fail(b, "word_embed_proj_dim",
                       "%g beside hidden_size %lld is not supported (export --only cache)", width,
                       (long long)hidden);
-    if (!sc_build_flag(b, "layer_norm_elementwise_affine"))
-        sc_build_fail(b, "layer_norm_elementwise_affine",
-                      "false is not supported (export --only cache)");
     sc_build_embedding(b, "model.decoder.embed_tokens.weight", 1);
     /* The table begins with two rows that no position has. */
     sc_build_positions(b, "model.decoder.embed_positions.weight", c->max_position_embeddings, 2);
@@ -48,7 +45,7 @@ static const sc_key keys[] = {
     { "word_embed_proj_dim", SC_KEY_COUNT, SC_NULL, false },
     { "enable_bias", SC_KEY_FLAG, 1, false },
     { "do_layer_norm_before", SC_KEY_FLAG, 1, false },
-    { "layer_norm_elementwise_affine", SC_KEY_FLAG, 1, false },
+    { "layer_norm_elementwise_affine", SC_KEY_FIXED, 1, false },
     { "_remove_final_layer_norm", SC_KEY_FLAG, 0, false },
     { .key = NULL },
 };

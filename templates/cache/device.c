@@ -14,6 +14,13 @@ static int settle(const {{name}}_cache *cache, sc_error *err) {
     return rc;
 }
 
+/* The same of a call that changes the cache: where it failed, anything may be in there. */
+static int changed({{name}}_cache *cache, sc_error *err) {
+    const int rc = settle(cache, err);
+    cache->torn |= rc != SC_OK;
+    return rc;
+}
+
 int {{name}}_cache_whole(const {{name}}_cache *cache, sc_error *err) {
     if (!cache->torn)
         return SC_OK;
@@ -82,7 +89,8 @@ static int allocate_on_device({{name}}_cache *c, const char *device, sc_error *e
 }
 
 static void destroy_on_device({{name}}_cache *c) {
-    if (c->cuda && !sc_cuda_enter(c->cuda, NULL)) {
+    if (c->cuda) {
+        const bool inside = sc_cuda_enter_last(c->cuda);
         sc_cuda_wait(c->cuda);
 {{#model}}
         {{name}}_device_forget(c);
@@ -97,7 +105,8 @@ static void destroy_on_device({{name}}_cache *c) {
         sc_cuda_free_host(c->cuda, c->host);
 {{/offloading}}
         sc_cuda_free(c->cuda, c->arena);
-        sc_cuda_leave(c->cuda);
+        if (inside)
+            sc_cuda_leave(c->cuda);
     }
     sc_cuda_close(c->cuda);
     free(c);

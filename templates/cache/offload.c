@@ -242,17 +242,22 @@ void {{name}}_cache_end({{name}}_cache *cache, int layer) {
 }
 
 {{#cuda}}
-/* Under way when this returns; all that follows on the cache is behind it. */
+/* Under way when this returns; all that follows on the cache is behind it. Where a call failed, the
+ * layer is at home. */
 static int prefetch_on_device({{name}}_cache *cache, int layer, sc_error *err) {
-    const int rc = sc_cuda_enter(cache->cuda, err);
+    int rc = sc_cuda_enter(cache->cuda, err);
     if (rc)
         return rc;
     cache->ahead = 0;
     {{name}}_cache_fork(cache);
     fetch_on_device(cache, layer);
     {{name}}_cache_join(cache);
+    if (*cache->cuda->failed) {
+        release(cache, layer);
+        rc = sc_cuda_finish(cache->cuda, cache->cuda->compute, err);
+    }
     sc_cuda_leave(cache->cuda);
-    return SC_OK;
+    return rc;
 }
 
 {{/cuda}}

@@ -210,8 +210,10 @@ API int {{name}}_cache_load({{name}}_cache *cache, const char *path, sc_error *e
     }
     close(file.fd);
 {{#cuda}}
-    if (!rc)
+    if (!rc) {
         rc = settle(cache, err);
+        cache->torn = rc != SC_OK;
+    }
 {{/cuda}}
     return rc;
 }

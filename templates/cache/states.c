@@ -100,6 +100,10 @@ static int update_conv_rows({{name}}_cache *cache, int layer, int index, int fro
     const int rc = find_state(&i, layer, index, 0, err);
     if (rc)
         return rc;
+{{#cuda}}
+    if ({{name}}_cache_whole(cache, err))
+        return SC_ESTATE;
+{{/cuda}}
     if (tokens < 1)
         return sc_fail(err, SC_EUSAGE, "{{name}}: cache: layer %d: an update of %d tokens", layer,
                        tokens);
@@ -117,7 +121,7 @@ static int update_conv_rows({{name}}_cache *cache, int layer, int index, int fro
     }
     if (columns)
         *columns = shown;
-    return {{settled}};
+    return {{changed}};
 }
 
 API int {{name}}_cache_update_conv({{name}}_cache *cache, int layer, int index, const void *inputs,
@@ -141,10 +145,14 @@ static int update_recurrent_rows({{name}}_cache *cache, int layer, int index, in
     const int rc = find_state(&i, layer, index, 1, err);
     if (rc)
         return rc;
+{{#cuda}}
+    if ({{name}}_cache_whole(cache, err))
+        return SC_ESTATE;
+{{/cuda}}
     {{copy}}state_row(cache, i, from), state, (size_t)(to - from) * state_bytes(i));
     for (int row = from; row < to; row++)
         cache->now.held[i][row] = 1;
-    return {{settled}};
+    return {{changed}};
 }
 
 API int {{name}}_cache_update_recurrent({{name}}_cache *cache, int layer, int index, const void *state,
@@ -187,6 +195,10 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
     const int rc = check_indexer(layer, err);
     if (rc)
         return rc;
+{{#cuda}}
+    if ({{name}}_cache_whole(cache, err))
+        return SC_ESTATE;
+{{/cuda}}
     const size_t width = (size_t){{name}}_indexer[layer].dim * sizeof(indexer_key);
     const int64_t slots = shape_of(layer)->slots;
     if (tokens < 1)
@@ -206,7 +218,7 @@ static int update_indexer_rows({{name}}_cache *cache, int layer, int from, int t
                (size_t)tokens * width);
         cache->now.indexed[layer][row] += tokens;
     }
-    return {{settled}};
+    return {{changed}};
 }
 
 API int {{name}}_cache_update_indexer({{name}}_cache *cache, int layer, const void *keys, int tokens,

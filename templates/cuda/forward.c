@@ -308,7 +308,8 @@ int {{name}}_device_open({{name}}_device **device, const char *name, const sc_we
 void {{name}}_device_close({{name}}_device *d) {
     if (!d)
         return;
-    if (d->cuda && !sc_cuda_enter(d->cuda, NULL)) {
+    if (d->cuda) {
+        const bool inside = sc_cuda_enter_last(d->cuda);
         sc_cuda_wait(d->cuda);
         while (d->captured)
             {{name}}_device_forget(d->captured);
@@ -322,7 +323,8 @@ void {{name}}_device_close({{name}}_device *d) {
 {{/weights_offloaded}}
         sc_cuda_free_host(d->cuda, (unsigned char *)d->step);
         sc_cuda_free(d->cuda, d->block);
-        sc_cuda_leave(d->cuda);
+        if (inside)
+            sc_cuda_leave(d->cuda);
     }
     sc_cuda_close(d->cuda);
     free(d);

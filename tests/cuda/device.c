@@ -89,6 +89,12 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
     case 16: /* MULTIPROCESSOR_COUNT */
         *value = 8;
         break;
+    case 36: /* MEMORY_CLOCK_RATE, kHz: of a memory of 16 GB/s with the next one */
+        *value = 1000000;
+        break;
+    case 37: /* GLOBAL_MEMORY_BUS_WIDTH, bits */
+        *value = 64;
+        break;
     case 75: /* COMPUTE_CAPABILITY_MAJOR */
         *value = driver.settings.sm / 10;
         break;
