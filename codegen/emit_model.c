@@ -103,11 +103,51 @@ static bool is_first(const sc_plan *plan, int i) {
     return true;
 }
 
+/* The names of its tensors, one below the other; of many blocks' the first and the last. */
+static const char *names_of(sc_pool *pool, const sc_weight *w) {
+    const char *names = "", *last = "";
+    const int parts = w->parts, all = w->blocks * parts;
+    for (int k = 0; k < all && names; k++) {
+        const char *name = w->part[k].tensor;
+        if (k == parts && all > 2 * parts) {
+            names = sc_pool_printf(pool, "%s,\n     * …", names);
+            k = all - parts - 1;
+        } else if (name && strcmp(name, last))
+            names = sc_pool_printf(pool, "%s%s%s", names, *names ? ",\n     * " : "", last = name);
+    }
+    return names;
+}
+
+/* Whether b is a, but for the layer's number. */
+static bool same_but_number(const char *a, int a_layer, const char *b, int b_layer) {
+    char a_number[16], b_number[16];
+    const int a_length = snprintf(a_number, sizeof a_number, ".%d.", a_layer);
+    const int b_length = snprintf(b_number, sizeof b_number, ".%d.", b_layer);
+    while (*a && *b)
+        if (!strncmp(a, a_number, (size_t)a_length) && !strncmp(b, b_number, (size_t)b_length)) {
+            a += a_length;
+            b += b_length;
+        } else if (*a++ != *b++)
+            return false;
+    return !*a && !*b;
+}
+
+/* Whether the names need saying: in the layer before they were others. */
+static bool is_news(const sc_plan *plan, int i, const char *const *names) {
+    const sc_packed *p = &plan->pack[i];
+    for (int j = i - 1; j >= 0 && p->layer >= 0 && plan->pack[j].layer >= p->layer - 1; j--)
+        if (plan->pack[j].layer == p->layer - 1 &&
+            !strcmp(plan->pack[j].weight->field, p->weight->field))
+            return !same_but_number(names[j], p->layer - 1, names[i], p->layer);
+    return true;
+}
+
 static void emit_weights(sc_scope *top, const sc_plan *plan) {
     const char *weight = plan->options.dtype == SC_F32 ? "float" : "unsigned short";
+    const char **names = sc_pool_alloc(top->pool, (size_t)plan->packed, sizeof *names);
     sc_scope_flag(top, "layer_fields", false);
     sc_scope_flag(top, "fields", false);
-    for (int i = 0; i < plan->packed; i++) {
+    for (int i = 0; i < plan->packed && !top->rc; i++) {
         const sc_packed *p = &plan->pack[i];
         const char *field = p->weight->field;
         if (is_first(plan, i)) {
@@ -115,23 +155,17 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
             sc_scope_text(&s, "field", field);
             sc_scope_text(&s, "ctype", sc_weight_is_floats(p->weight) ? "float" : weight);
         }
+        if (!names || !(names[i] = names_of(top->pool, p->weight))) {
+            top->rc = SC_EENV;
+            return;
+        }
         sc_scope s = sc_scope_item(top, "tensors");
         sc_scope_text(&s, "place",
                       p->layer >= 0 ? sc_pool_printf(top->pool, "layer[%d].%s", p->layer, field)
                                     : field);
         sc_scope_number(&s, "offset", (int64_t)p->offset);
-        const char *names = "", *last = "";
-        const int parts = p->weight->parts, all = p->weight->blocks * parts;
-        for (int k = 0; k < all && names; k++) {
-            const char *name = p->weight->part[k].tensor;
-            if (k == parts && all > 2 * parts) { /* of many blocks, the first and the last */
-                names = sc_pool_printf(top->pool, "%s,\n     * …", names);
-                k = all - parts - 1;
-            } else if (name && strcmp(name, last))
-                names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ",\n     * " : "",
-                                       last = name);
-        }
-        sc_scope_text(&s, "names", names);
+        sc_scope_flag(&s, "named", is_news(plan, i, names));
+        sc_scope_text(&s, "names", names[i]);
         if (plan->options.cuda)
             emit_device_tensor(&s, p);
         if (s.rc)
