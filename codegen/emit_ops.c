@@ -474,6 +474,10 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
                   e->limit > 0
                       ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
                       : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
+    sc_scope_flag(&s, "plain", e->plain);
+    sc_scope_text(&s, "act", act_name(e->act));
+    sc_scope_text(&s, "up_field", e->gate_up->field);
+    sc_scope_number(&s, "width", e->hidden);
     sc_scope_flag(&s, "bias", e->gate_up_bias != NULL);
     sc_scope_flag(&s, "weigh_input", e->weigh_input);
     sc_scope_flag(&s, "add", e->add);
@@ -483,7 +487,8 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_text(&s, "route_stride", stride_of(set, e->route));
     sc_scope_text(&s, "out", value_of(set, e->out)->name);
     sc_scope_text(&s, "out_stride", stride_of(set, e->out));
-    sc_scope_number(&s, "up_panels", (e->ffn + lanes - 1) / lanes);
+    const int64_t unit = e->plain ? panel : lanes; /* outputs of a panel */
+    sc_scope_number(&s, "up_panels", (e->ffn + unit - 1) / unit);
     sc_scope_number(&s, "up_depth", pairs ? (e->hidden + 1) / 2 * 2 : e->hidden);
     sc_scope_number(&s, "down_panels", (e->hidden + panel - 1) / panel);
     sc_scope_number(&s, "down_depth", pairs ? (e->ffn + 1) / 2 * 2 : e->ffn);

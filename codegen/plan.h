@@ -144,7 +144,8 @@ typedef struct {
     int64_t *stride;        /* of the graph's values on the processor, in floats: [graph->values] */
     int64_t attention_dim, attention_queries, step_kv;
     int64_t index_stride;                  /* of an indexer's scores of a query; 0: there is none */
-    int64_t experts, top_k, expert_stride; /* most of a mixture's; 0: there is none */
+    int64_t experts, top_k, expert_stride,
+        expert_x_stride;                   /* most of a mixture's; 0: there is none */
     sc_device_plan device;                 /* all zero without cuda */
 } sc_plan;
 
