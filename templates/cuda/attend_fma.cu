@@ -33,7 +33,15 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
                             score[i] = fmaf(query[(q + i) * ATTEND{{id}}_DEPTH + d + j], k[j], score[i]);
             }
             for (int i = 0; i < 4 && q + i < queries; i++)
-                weight_of[(q + i) * ATTEND_THREADS + thread] = thread < here ? score[i] : -1e30f;
+                weight_of[(q + i) * ATTEND_THREADS + thread] =
+{{#scored}}
+                    thread < here ? attention{{id}}_score(score[i], t->head * ATTEND{{id}}_GROUP + base + q + i,
+                                                    t->newest - first - thread)
+                                  : -1e30f;
+{{/scored}}
+{{^scored}}
+                    thread < here ? score[i] : -1e30f;
+{{/scored}}
         }
         __syncthreads();
         /* A warp folds a query's scores into its running softmax. */

@@ -13,6 +13,12 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
 #pragma unroll
         for (int j = 0; j < 4; j++)
             sum[i][0][j] = sum[i][1][j] = 0;
+{{#scored}}
+    const int head[2] = { /* of rows row and row + 8; none that is not there */
+        t->head * ATTEND{{id}}_GROUP + (int)least(base + row, ATTEND{{id}}_GROUP - 1),
+        t->head * ATTEND{{id}}_GROUP + (int)least(base + row + 8, ATTEND{{id}}_GROUP - 1)
+    };
+{{/scored}}
 
     for (int key = t->begin + warp * 16; key < t->end; key += ATTEND{{id}}_WARPS * 16) {
         /* Keys behind the last are the last once more, and weigh nothing. */
@@ -52,8 +58,12 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
             float w[4], best = top[half];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const bool there = key + i / 2 * 8 + 2 * member + i % 2 < t->end;
-                w[i] = there ? score[i / 2][half * 2 + i % 2] * {{scale}} : -1e30f;
+                const int at = key + i / 2 * 8 + 2 * member + i % 2;
+                w[i] = score[i / 2][half * 2 + i % 2] * {{scale}};
+{{#scored}}
+                w[i] = attention{{id}}_score(w[i], head[half], t->newest - at);
+{{/scored}}
+                w[i] = at < t->end ? w[i] : -1e30f;
                 best = fmaxf(best, w[i]);
             }
             best = quarter_top(best);

@@ -106,6 +106,9 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
         for (int i = 0; i < ATTENTION{{id}}_KEYS / ATTENTION{{id}}_TEAM; i++) {
             const long long k = block + i * ATTENTION{{id}}_TEAM + member;
+{{#scored}}
+            score[i] = attention{{id}}_score(score[i], head * ATTENTION{{id}}_GROUP + last % ATTENTION{{id}}_GROUP, pos - k);
+{{/scored}}
             if (k > pos{{#windowed}} || k <= pos - {{window}}{{/windowed}})
                 score[i] = -1e30f;
             best = fmaxf(best, score[i]);
@@ -151,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     if (tile + mine >= queries)
         return;
     const int token = last / ATTENTION{{id}}_GROUP, group = last % ATTENTION{{id}}_GROUP;
-    operand *to = attended + (batch * s->tokens + token) * ATTENDED_DEPTH +
+    operand *to = attended + (batch * s->tokens + token) * {{attended}}_DEPTH +
                   (head * ATTENTION{{id}}_GROUP + group) * SHAPE{{shape}}_V_DIM;
 #pragma unroll
     for (int i = 0; i < ATTENTION{{id}}_SUMS; i++)
@@ -161,8 +164,5 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
             if (d < SHAPE{{shape}}_V_DIM) /* padding sees nothing: zeros */
                 to[d] = operand_of(total > 0 ? sum[i][j] / total : 0);
         }
-    if (head == 0 && group == 0 && member == 0) /* zeros behind the row's end */
-        for (int i = ATTENTION{{id}}_HEADS * SHAPE{{shape}}_V_DIM; i < ATTENDED_DEPTH; i++)
-            to[i] = 0;
 }
 

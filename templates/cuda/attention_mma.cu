@@ -55,12 +55,18 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     int query[2];
     long long pos[2]; /* from the row's first token that is no padding */
     const kv *from[2];
+{{#scored}}
+    int query_head[2];
+{{/scored}}
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         query[half] = tile + thread / 32 * 16 + row + half * 8;
         const int last = query[half] < queries ? query[half] : queries - 1;
         const int token = last / ATTENTION{{id}}_GROUP, group = last % ATTENTION{{id}}_GROUP;
         pos[half] = s->seen[batch] + token - padding;
+{{#scored}}
+        query_head[half] = head * ATTENTION{{id}}_GROUP + group;
+{{/scored}}
         from[half] = q + ((batch * s->tokens + token) * ATTENTION{{id}}_HEADS + head * ATTENTION{{id}}_GROUP + group) *
                              SHAPE{{shape}}_DIM;
     }
@@ -176,7 +182,11 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
                 for (int j = 0; j < 2; j++) {
                     const int k = i * 8 + member * 2 + j;
                     const bool sees = k <= newest_key{{#windowed}} && k >= oldest_key{{/windowed}};
-                    score[i][half * 2 + j] = sees ? score[i][half * 2 + j] * {{scale}} : -1e30f;
+                    float scaled = score[i][half * 2 + j] * {{scale}};
+{{#scored}}
+                    scaled = attention{{id}}_score(scaled, query_head[half], pos[half] - block - k);
+{{/scored}}
+                    score[i][half * 2 + j] = sees ? scaled : -1e30f;
                     best = fmaxf(best, score[i][half * 2 + j]);
                 }
             best = quarter_top(best);
@@ -222,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
         if (query[half] >= queries)
             continue;
         const int token = query[half] / ATTENTION{{id}}_GROUP, group = query[half] % ATTENTION{{id}}_GROUP;
-        operand *to = attended + (batch * s->tokens + token) * ATTENDED_DEPTH +
+        operand *to = attended + (batch * s->tokens + token) * {{attended}}_DEPTH +
                       (head * ATTENTION{{id}}_GROUP + group) * SHAPE{{shape}}_V_DIM;
         const float by = total[half] > 0 ? 1.0f / total[half] : 0; /* padding sees nothing: zeros */
 #pragma unroll
@@ -237,9 +247,6 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
                 if (d < SHAPE{{shape}}_V_DIM)
                     to[d] = operand_of(sum[i][j % 2][half * 2 + j / 2] * by);
             }
-        if (head == 0 && group == 0 && member == 0) /* zeros behind the row's end */
-            for (int i = ATTENTION{{id}}_HEADS * SHAPE{{shape}}_V_DIM; i < ATTENDED_DEPTH; i++)
-                to[i] = 0;
     }
 }
 
