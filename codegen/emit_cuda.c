@@ -46,7 +46,8 @@ static int64_t piece_of(const sc_plan *plan, int64_t depth) {
 
 void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear *l) {
     const bool half = is_half(plan->options.dtype);
-    const int64_t columns = l->chosen ? 1 : decode_columns(plan), depth = sc_plan_depth(plan, l->in);
+    const int64_t columns = l->chosen ? 1 : decode_columns(plan),
+                  depth = sc_plan_depth(plan, l->in);
     const int64_t products = l->gated ? 2 : 1, tile = half ? 16 : 4;
     const int64_t tiles = parts(l->out, tile), steps = (half ? 4 : 2) / products;
     const int64_t piece = piece_of(plan, depth);
@@ -120,9 +121,9 @@ static void emit_float_tiles(sc_scope *s, const sc_attention *a, int64_t attend_
 /* Where heads of q, k or v begin, and how far it is from row to row. */
 static void emit_heads(sc_scope *s, const sc_plan *plan, const char *what, sc_span span) {
     const char *value = sc_macro(s->pool, plan->graph->value[span.value].name);
-    sc_scope_text(s, sc_pool_printf(s->pool, "%s_at", what),
-                  sc_pool_printf(s->pool, "%s_AT + %lld * sizeof(float)", value,
-                                 (long long)span.at));
+    sc_scope_text(
+        s, sc_pool_printf(s->pool, "%s_at", what),
+        sc_pool_printf(s->pool, "%s_AT + %lld * sizeof(float)", value, (long long)span.at));
     sc_scope_text(s, sc_pool_printf(s->pool, "%s_row", what),
                   sc_pool_printf(s->pool, "%s_STRIDE", value));
 }

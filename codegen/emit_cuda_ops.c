@@ -179,10 +179,9 @@ static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, 
     case 'b':
         return row_pointer(set, op->b, "row");
     case 'o':
-        return sc_pool_printf(pool, "%s, %s",
-                              writes_floats(set, op->out) ? row_pointer(set, op->out, "row") : "0",
-                              writes_operands(set, op->out) ? row_pointer(set, op->out, "to")
-                                                            : "0");
+        return sc_pool_printf(
+            pool, "%s, %s", writes_floats(set, op->out) ? row_pointer(set, op->out, "row") : "0",
+            writes_operands(set, op->out) ? row_pointer(set, op->out, "to") : "0");
     case 'w':
         return weight_argument(set, chain, op->w);
     case 'W':
@@ -305,8 +304,7 @@ static void emit_rows(sc_cuda_set *set, sc_scope *item, const row_chain *chain) 
 
 /* ---- linears ---- */
 
-static const char *const act_names[SC_ACTS] = { "",          "silu", "gelu",
-                                                "gelu_tanh", "relu", "relu2" };
+static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
 
 static const char *act_name(sc_cuda_set *set, sc_activation act) {
     set->act[act] = true;
@@ -419,10 +417,9 @@ static void emit_head(sc_cuda_set *set) {
     char number[SC_FLOAT_LITERAL];
     const row_chain last = chain_from(&g->last, g->last.ops ? g->last.ops - 1 : 0);
     const sc_row_op *norm = sc_plan_folded(g, &g->last, g->last.ops);
-    const sc_linear l = { .in = g->lm_head->in,
-                          .out = g->vocab,
-                          .bias = g->lm_head_bias,
-                          .scale = g->logits_scale };
+    const sc_linear l = {
+        .in = g->lm_head->in, .out = g->vocab, .bias = g->lm_head_bias, .scale = g->logits_scale
+    };
     sc_scope s = sc_scope_item(set->top, "head_linears");
     emit_kernel(set, &s, "lm_head", &l, norm, false);
     emit_source(set, &s, g->head_in, norm);
@@ -435,8 +432,7 @@ static void emit_head(sc_cuda_set *set) {
     sc_scope_text(&s, "y_from", "");
     sc_scope_text(&s, "y_row", "VOCAB");
     sc_scope_flag(&s, "twin", false);
-    sc_scope_flag(&s, "ended",
-                  l.bias || l.scale < 1 || l.scale > 1 || g->logits_softcap > 0);
+    sc_scope_flag(&s, "ended", l.bias || l.scale < 1 || l.scale > 1 || g->logits_softcap > 0);
     sc_scope_text(&s, "sums_row", "VOCAB");
     sc_scope_number(&s, "x_size", is_single(set) ? 4 : 2);
     sc_scope_number(&s, "decode_x_size", is_single(set) || norm ? 4 : 2);
@@ -528,8 +524,8 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
         const row_chain chain = chain_from(list, i); /* empty, of another operation */
-        const bool folded = chain.end == i + 1 && chain.end < list->ops &&
-                            sc_plan_folded(g, list, chain.end);
+        const bool folded =
+            chain.end == i + 1 && chain.end < list->ops && sc_plan_folded(g, list, chain.end);
         const sc_op *op = &list->op[folded ? chain.end : i];
         sc_scope item = sc_scope_item(scope, name);
         for (int n = 0; n < 4; n++)
@@ -584,6 +580,7 @@ void sc_cuda_end(sc_cuda_set *set) {
     for (int i = 0; i < g->layers; i++)
         caps |= sc_layer_attention(g, i) && sc_layer_attention(g, i)->softcap > 0;
     for (int i = 1; i < SC_ACTS; i++)
-        sc_scope_flag(set->top, sc_pool_printf(set->top->pool, "acts_%s", act_names[i]), set->act[i]);
+        sc_scope_flag(set->top, sc_pool_printf(set->top->pool, "acts_%s", act_names[i]),
+                      set->act[i]);
     sc_scope_flag(set->top, "caps", caps);
 }

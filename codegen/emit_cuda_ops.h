@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     sc_scope *top;
     const sc_plan *plan;
-    int kind; /* of the layer */
+    int kind;            /* of the layer */
     const char *weights; /* where those of the list begin, as C */
     int kernels;
     sc_cuda_kernel *kernel;

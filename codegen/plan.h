@@ -115,8 +115,8 @@ typedef struct {
     int64_t query_width;             /* of a row of queries in the cache's dtype */
     int64_t partial_floats, arrived; /* of the split attention */
     int64_t expert_depth;            /* of a row that one expert's ffn makes */
-    size_t staging_bytes;   /* of panels on their way into rows, one of two halves */
-    size_t workspace_bytes; /* for cuBLASLt */
+    size_t staging_bytes;            /* of panels on their way into rows, one of two halves */
+    size_t workspace_bytes;          /* for cuBLASLt */
     int *slot;      /* [layers]: its weights take turns in that one; -1: they are resident */
     sc_buffer *run; /* [layers]: its weights on the device; on the host when there */
     sc_buffer weight_slot[2];

@@ -25,38 +25,64 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
         if (!has_row_kernel[r->kind] || (!weighed && (r->w || r->w2)) || !is_fixed(r->a) ||
             !is_fixed(r->b) || !is_fixed(r->out))
             return false;
-        known.row = (sc_row_op){ .kind = r->kind, .a = r->a,   .b = r->b,      .out = r->out,
-                                 .w = r->w,       .w2 = r->w2, .rope = r->rope };
+        known.row = (sc_row_op){ .kind = r->kind,
+                                 .a = r->a,
+                                 .b = r->b,
+                                 .out = r->out,
+                                 .w = r->w,
+                                 .w2 = r->w2,
+                                 .rope = r->rope };
         memcpy(known.row.n, r->n, 3 * sizeof *r->n);
         memcpy(known.row.f, r->f, sizeof r->f);
     } else if (op->kind == SC_OP_LINEAR) {
         const sc_linear *l = &op->linear;
-        known.linear = (sc_linear){ .w = l->w,         .bias = l->bias, .x = l->x,
-                                    .y = l->y,         .in = l->in,     .out = l->out,
-                                    .gated = l->gated, .add = l->add,   .act = l->act,
+        known.linear = (sc_linear){ .w = l->w,
+                                    .bias = l->bias,
+                                    .x = l->x,
+                                    .y = l->y,
+                                    .in = l->in,
+                                    .out = l->out,
+                                    .gated = l->gated,
+                                    .add = l->add,
+                                    .act = l->act,
                                     .scale = l->scale };
-        if (!is_between((int)l->act, SC_ACT_RELU2) || l->x.value == l->y.value ||
-            !is_fixed(l->x) || !is_fixed(l->y))
+        if (!is_between((int)l->act, SC_ACT_RELU2) || l->x.value == l->y.value || !is_fixed(l->x) ||
+            !is_fixed(l->y))
             return false;
     } else if (op->kind == SC_OP_ATTENTION) {
         const sc_attention *a = &op->attention;
-        known.attention = (sc_attention){
-            .type = a->type,         .heads = a->heads,           .kv_heads = a->kv_heads,
-            .head_dim = a->head_dim, .v_head_dim = a->v_head_dim, .window = a->window,
-            .scale = a->scale,       .softcap = a->softcap,       .q = a->q,
-            .k = a->k,               .v = a->v,                   .out = a->out,
-            .q_norm = a->q_norm,     .k_norm = a->k_norm,         .norm_eps = a->norm_eps,
-            .alibi = a->alibi,       .rope = a->rope
-        };
-        if (a->q.value < 0 || a->k.value < 0 || a->v.value < 0 || a->out.at)
+        known.attention = (sc_attention){ .type = a->type,
+                                          .heads = a->heads,
+                                          .kv_heads = a->kv_heads,
+                                          .head_dim = a->head_dim,
+                                          .v_head_dim = a->v_head_dim,
+                                          .window = a->window,
+                                          .scale = a->scale,
+                                          .softcap = a->softcap,
+                                          .q = a->q,
+                                          .k = a->k,
+                                          .v = a->v,
+                                          .out = a->out,
+                                          .q_norm = a->q_norm,
+                                          .k_norm = a->k_norm,
+                                          .norm_eps = a->norm_eps,
+                                          .alibi = a->alibi,
+                                          .rope = a->rope };
+        if (a->q.value < 0 || a->k.value < 0 || a->v.value < 0 || a->out.at || !is_fixed(a->q) ||
+            !is_fixed(a->k) || !is_fixed(a->v))
             return false;
     } else if (op->kind == SC_OP_EXPERTS) {
         const sc_experts *e = &op->experts;
-        known.experts = (sc_experts){ .experts = e->experts, .top_k = e->top_k,
-                                      .hidden = e->hidden,   .ffn = e->ffn,
-                                      .act = e->act,         .x = e->x,
-                                      .route = e->route,     .out = e->out,
-                                      .gate_up = e->gate_up, .down = e->down,
+        known.experts = (sc_experts){ .experts = e->experts,
+                                      .top_k = e->top_k,
+                                      .hidden = e->hidden,
+                                      .ffn = e->ffn,
+                                      .act = e->act,
+                                      .x = e->x,
+                                      .route = e->route,
+                                      .out = e->out,
+                                      .gate_up = e->gate_up,
+                                      .down = e->down,
                                       .add = e->add };
         if (!is_between((int)e->act, SC_ACT_RELU2) || !e->add)
             return false;
