@@ -124,7 +124,7 @@ static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_s
 {{^kv_floats}}
 {{> cuda/attend_mma.cu}}
 {{/kv_floats}}
-extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
+extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
     attend{{id}}_kernel(const step *s, const float *q, const float *k, const float *v, const float *q_norm,
                    const float *k_norm, const float *angles, kv *keys, kv *values, float *partial, unsigned *arrived,
                    operand *attended) {

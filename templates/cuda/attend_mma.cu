@@ -35,7 +35,7 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
 
         /* Columns of score[0] are keys key … key + 7, of score[1] the next 8. */
         float score[2][4] = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 } };
-#pragma unroll
+#pragma unroll 4
         for (int i = 0; i < ATTEND{{id}}_STEPS; i++) {
             const words4 k[2] = { eight_of(low_key, i * 32 + member * 8, SHAPE{{shape}}_DIM),
                                   eight_of(high_key, i * 32 + member * 8, SHAPE{{shape}}_DIM) };
