@@ -51,8 +51,6 @@ static const struct {
     { TINY "bloom", { .dtype = "float16" } },
     { TINY "cohere2", { .dtype = "bfloat16" } },
     { TINY "exaone4", { .dtype = "bfloat16" } },
-    { TINY "falcon_new", { .dtype = "float32" } },
-    { TINY "glm4", { .dtype = "float16" } },
     { TINY "gpt_neo", { .dtype = "float32", .batch_size = 2 } },
     { TINY "mixtral", { .dtype = "float32", .batch_size = 2 } },
     { TINY "opt", { .dtype = "bfloat16", .batch_size = 9 } },
