@@ -118,7 +118,7 @@ static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = { "rms_norm", "aw01fos" },
+    [SC_ROW_RMS_NORM] = { "rms_norm", "aw012fos" },
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fos" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
@@ -315,13 +315,16 @@ static const char *act_name(sc_cuda_set *set, sc_activation act) {
 static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
     sc_pool *pool = set->top->pool;
     char scale[SC_FLOAT_LITERAL];
-    const char *text = "total";
-    if (l->act)
-        text = sc_pool_printf(pool, "%s(total)", act_name(set, l->act));
+    const bool scaled = l->scale < 1 || l->scale > 1;
+    const char *text = "total", *by = scaled ? sc_float_literal(scale, l->scale) : "";
+    if (scaled && l->gated) /* of the gate, before its activation */
+        text = sc_pool_printf(pool, "total * %s", by);
+    if (l->act && text)
+        text = sc_pool_printf(pool, "%s(%s)", act_name(set, l->act), text);
     if (l->gated && text)
         text = sc_pool_printf(pool, "%s * total_up", text);
-    if ((l->scale < 1 || l->scale > 1) && text)
-        text = sc_pool_printf(pool, "%s * %s", text, sc_float_literal(scale, l->scale));
+    else if (scaled && text)
+        text = sc_pool_printf(pool, "%s * %s", text, by);
     return text;
 }
 

@@ -371,6 +371,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope body = sc_scope_item(item, "attention");
     sc_scope_number(&body, "attention_id", set->kind);
     sc_scope_flag(&body, "keeps", keeps);
+    sc_scope_flag(&body, "offloading", plan->options.offloading); /* names source within */
     sc_scope_flag(&s, "keeps", keeps);
     sc_scope_text(
         &body, "source",

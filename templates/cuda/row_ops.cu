@@ -1,11 +1,12 @@
 {{! row_ops.cu - what is done to a token's row by itself: a block's threads share it. }}
 {{! As templates/ops/rows.c has it for the processor. y are floats, to operands, one of them 0. }}
 {{#uses_rms_norm}}
-/* y = x / sqrt(mean(x^2) + eps) * w of each run: LlamaRMSNorm; w 0: ones. One run is the block's,
- * of several a warp has each. A thread squares every ROW_THREADS-th, or 32nd, element in rising
- * order; lanes are added by halves, then the warps in order. */
+/* y = x / sqrt(mean(x^2) + eps) * w of each run: LlamaRMSNorm; w 0: ones, else w_step apart from
+ * run to run. One run is the block's, of several a warp has each. A thread squares every
+ * ROW_THREADS-th, or 32nd, element in rising order; lanes are added by halves, then the warps in
+ * order. */
 static __device__ __forceinline__ void rms_norm(const float *x, const float *w, int runs, int width,
-                                                float eps, float *y, operand *to,
+                                                int w_step, float eps, float *y, operand *to,
                                                 SHARED_OF(float) sums) {
     const int step = runs == 1 ? ROW_THREADS : 32, first = (int)threadIdx.x % step;
     for (int run = runs == 1 ? 0 : (int)threadIdx.x / 32; run < runs; run += BLOCK_WARPS) {
@@ -16,7 +17,7 @@ static __device__ __forceinline__ void rms_norm(const float *x, const float *w, 
         sum = runs == 1 ? block_sum(sum, sums) : warp_sum(sum);
         const float scale = 1.0f / sqrtf(sum / (float)width + eps);
         for (int i = first; i < width; i += step)
-            put(y, to, begin + i, x[begin + i] * scale * (w ? w[i] : 1.0f));
+            put(y, to, begin + i, x[begin + i] * scale * (w ? w[run * w_step + i] : 1.0f));
     }
 }
 
