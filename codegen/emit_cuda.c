@@ -144,7 +144,7 @@ void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention
     sc_emit_cuda_spans(s, plan, a);
     sc_scope_flag(s, "scored", a->softcap > 0 || a->alibi);
     sc_scope_number(s, "head_dim", a->head_dim);
-    sc_scope_number(s, "splits", splits);
+    sc_scope_number(s, "attend_splits", splits);
     sc_scope_number(s, "attend_queries", queries);
     sc_scope_number(s, "widest_head", widest);
     sc_scope_number(s, "keep_shared", KEEP_WARPS * widest * 4);

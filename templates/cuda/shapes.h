@@ -98,7 +98,7 @@ enum {
  * attention: grid [ceil(tokens * ATTENTION{{id}}_GROUP / ATTENTION{{id}}_QUERIES), batch *
  * ATTEND{{id}}_HEADS]. */
 enum {
-    ATTEND{{id}}_SPLITS = {{splits}},
+    ATTEND{{id}}_SPLITS = {{attend_splits}},
     ATTEND{{id}}_HEADS = {{kv_heads}},
     KEEP{{id}}_GRID = {{keep_grid}}, /* blocks that share the heads of one token */
     ATTENTION{{id}}_GROUP = {{group}},
