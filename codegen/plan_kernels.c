@@ -46,8 +46,8 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                     .add = l->add,
                                     .act = l->act,
                                     .scale = l->scale };
-        if (!is_between((int)l->act, SC_ACT_RELU2) || l->x.value == l->y.value || l->w->blocks > 1 || !is_fixed(l->x) ||
-            !is_fixed(l->y))
+        if (!is_between((int)l->act, SC_ACT_RELU2) || l->x.value == l->y.value ||
+            l->w->blocks > 1 || !is_fixed(l->x) || !is_fixed(l->y))
             return false;
     } else if (op->kind == SC_OP_ATTENTION) {
         const sc_attention *a = &op->attention;
