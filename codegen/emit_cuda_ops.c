@@ -113,7 +113,7 @@ static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b the rows that are read, o what is written, as
- * floats and as operands, w, W the weights, 0 … 2 the counts, f, g the factors, p the token's
+ * floats and as operands, w, W the weights, 0 … 3 the counts, f, g the factors, p the token's
  * position, r the rope, d a weight's row, s shared memory for sums. */
 static const struct {
     const char *function, *arguments;
@@ -122,8 +122,9 @@ static const struct {
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fos" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
-    [SC_ROW_ROUTE] = { "route", "a012fo" },
+    [SC_ROW_ROUTE] = { "route", "a0123fo" },
     [SC_ROW_POSITION] = { "add_position", "awdp10o" },
+    [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
 };
 
 /* One chain on its way into a kernel. */
@@ -342,6 +343,7 @@ static void emit_kernel(sc_cuda_set *set, sc_scope *s, const char *name, const s
     sc_scope_flag(s, "gated", l->gated);
     sc_scope_flag(s, "add", l->add);
     sc_scope_flag(s, "chosen", chosen);
+    sc_scope_flag(s, "weighed", false);
     sc_scope_flag(s, "device_halves", !is_single(set));
     sc_scope_flag(s, "decode_linears", sc_cuda_decodes(plan));
     sc_scope_flag(s, "normed", norm != NULL);
@@ -457,6 +459,9 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
     sc_emit_cuda_spans(&body, set->plan, a);
     sc_scope_text(&body, "q_norm_w", weight_at(set, a->q_norm));
     sc_scope_text(&body, "k_norm_w", weight_at(set, a->k_norm));
+    sc_scope_flag(&body, "sinks", a->sinks != NULL);
+    if (a->sinks)
+        sc_scope_text(&body, "sinks_w", weight_at(set, a->sinks));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -469,12 +474,20 @@ static void add_expert_linear(sc_cuda_set *set, sc_scope *mixture, const char *n
     sc_pool *pool = set->top->pool;
     const sc_linear l = { .in = up ? e->hidden : e->ffn,
                           .out = up ? e->ffn : e->hidden,
+                          .bias = up ? e->gate_up_bias : e->down_bias,
                           .gated = up,
                           .act = up ? e->act : SC_ACT_NONE,
                           .scale = 1 };
     const bool floats = !up || is_single(set);
+    char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
     sc_scope s = sc_scope_item(mixture, "expert_linears");
     emit_kernel(set, &s, sc_pool_printf(pool, "%s_%s", name, up ? "up" : "down"), &l, NULL, true);
+    if (up && e->limit > 0)
+        sc_scope_text(&s, "made",
+                      sc_pool_printf(pool, "limited_gate(total, total_up, %s, %s)",
+                                     sc_float_literal(alpha, e->alpha),
+                                     sc_float_literal(limit, e->limit)));
+    sc_scope_flag(&s, "weighed", up && e->weigh_input);
     sc_scope_text(&s, "what", up ? "act(gate) * up of each choice" : "down of each choice");
     sc_scope_text(&s, "choice_row",
                   up ? sc_pool_printf(pool, "choice / %lld", (long long)e->top_k) : "choice");
@@ -493,6 +506,9 @@ static void new_mixture(sc_cuda_set *set, const char *name, const sc_experts *e)
     sc_scope_number(&s, "experts", e->experts);
     sc_scope_number(&s, "top_k", e->top_k);
     sc_scope_number(&s, "hidden", e->hidden);
+    sc_scope_flag(&s, "weigh_input", e->weigh_input);
+    sc_scope_flag(&s, "adds", e->add);
+    set->limits |= e->limit > 0;
     sc_scope_text(&s, "x_at", operands_at(set, e->x));
     sc_scope_text(&s, "x_row", with_suffix(set, e->x, "_DEPTH"));
     sc_scope_text(&s, "route_at", floats_at(set, e->route));
@@ -515,6 +531,8 @@ static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
     sc_scope_text(&body, "fn", name);
     sc_scope_text(&body, "gate_up_w", weight_at(set, op->experts.gate_up));
     sc_scope_text(&body, "down_w", weight_at(set, op->experts.down));
+    sc_scope_text(&body, "gate_up_bias_w", weight_at(set, op->experts.gate_up_bias));
+    sc_scope_text(&body, "down_bias_w", weight_at(set, op->experts.down_bias));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -586,4 +604,5 @@ void sc_cuda_end(sc_cuda_set *set) {
         sc_scope_flag(set->top, sc_pool_printf(set->top->pool, "acts_%s", act_names[i]),
                       set->act[i]);
     sc_scope_flag(set->top, "caps", caps);
+    sc_scope_flag(set->top, "limits", set->limits);
 }

@@ -19,7 +19,7 @@ typedef struct {
     const char *weights; /* where those of the list begin, as C */
     int kernels;
     sc_cuda_kernel *kernel;
-    bool act[SC_ACTS]; /* what some linear ends with */
+    bool act[SC_ACTS], limits; /* what some linear ends with */
 } sc_cuda_set;
 
 int sc_cuda_begin(sc_cuda_set *set, sc_error *err);

@@ -8,8 +8,9 @@
 static bool is_between(int64_t n, int64_t most) { return n >= 0 && n <= most; }
 
 static const bool has_row_kernel[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = true,   [SC_ROW_LAYER_NORM] = true, [SC_ROW_ADD] = true,
-    [SC_ROW_ROPE_PAIRS] = true, [SC_ROW_ROUTE] = true,      [SC_ROW_POSITION] = true,
+    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true, [SC_ROW_ADD] = true,
+    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROUTE] = true,      [SC_ROW_POSITION] = true,
+    [SC_ROW_TEMPERATURE] = true,
 };
 
 /* Of the list's layer: one span for all its layers is what launches know. */
@@ -32,7 +33,7 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                  .w = r->w,
                                  .w2 = r->w2,
                                  .rope = r->rope };
-        memcpy(known.row.n, r->n, 3 * sizeof *r->n);
+        memcpy(known.row.n, r->n, 4 * sizeof *r->n); /* of a router's no groups */
         memcpy(known.row.f, r->f, sizeof r->f);
     } else if (op->kind == SC_OP_LINEAR) {
         const sc_linear *l = &op->linear;
@@ -67,6 +68,8 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                           .k_norm = a->k_norm,
                                           .norm_eps = a->norm_eps,
                                           .alibi = a->alibi,
+                                          .sinks = a->sinks,
+                                          .chunked = a->chunked,
                                           .rope = a->rope };
         if (a->q.value < 0 || a->k.value < 0 || a->v.value < 0 || a->out.at || !is_fixed(a->q) ||
             !is_fixed(a->k) || !is_fixed(a->v))
@@ -82,9 +85,13 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                       .route = e->route,
                                       .out = e->out,
                                       .gate_up = e->gate_up,
+                                      .gate_up_bias = e->gate_up_bias,
+                                      .alpha = e->alpha,
+                                      .limit = e->limit,
+                                      .weigh_input = e->weigh_input,
                                       .down = e->down,
                                       .add = e->add };
-        if (!is_between((int)e->act, SC_ACT_RELU2) || !e->add)
+        if (!is_between((int)e->act, SC_ACT_RELU2))
             return false;
     } else
         return false;

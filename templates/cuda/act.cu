@@ -28,6 +28,15 @@ static __device__ __forceinline__ float relu(float x) { return fmaxf(x, 0.0f); }
 static __device__ __forceinline__ float relu2(float x) { return fmaxf(x, 0.0f) * fmaxf(x, 0.0f); }
 
 {{/acts_relu2}}
+{{#limits}}
+/* (up + 1) * gate * sigmoid(alpha gate), gate cut above, up on both sides: GptOssExperts. */
+static __device__ __forceinline__ float limited_gate(float gate, float up, float alpha, float limit) {
+    gate = fminf(gate, limit);
+    up = fmaxf(fminf(up, limit), -limit);
+    return (up + 1.0f) * gate / (1.0f + expf(-alpha * gate));
+}
+
+{{/limits}}
 {{#caps}}
 static __device__ __forceinline__ float softcap(float x, float cap) { return cap * tanhf(x / cap); }
 

@@ -4,6 +4,12 @@
 {{#windowed}}
  * Position q sees {{window}} keys, itself the last.
 {{/windowed}}
+{{#chunked}}
+ * Position q sees keys k <= q of its chunk: q / {{window}} = k / {{window}}.
+{{/chunked}}
+{{#sinks}}
+ * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
+{{/sinks}}
  *
  * Grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS], block ATTEND_THREADS, shared {{attend_shared}} bytes. A
  * block takes a share of what one row's kv_head sees, a multiple of ATTEND{{id}}_SHARE keys, for the
@@ -50,6 +56,9 @@ typedef struct {
     float *sums;          /* [SPLITS, GROUP, V_DIM] of this row's kv_head */
     float *tops;          /* [SPLITS, GROUP, 2]: highest score, sum of weights */
     operand *attended;    /* [GROUP, V_DIM] of it */
+{{#sinks}}
+    const float *sinks;   /* [GROUP] of it */
+{{/sinks}}
 {{#scored}}
     int newest;           /* the last key that is seen, counted from the first */
 {{/scored}}
@@ -127,7 +136,7 @@ static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_s
 extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
     attend{{id}}_kernel(const step *s, const float *q, const float *k, const float *v, const float *q_norm,
                    const float *k_norm, const float *angles, kv *keys, kv *values, float *partial, unsigned *arrived,
-                   operand *attended) {
+                   operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(float, head_row, ATTEND{{id}}_WARPS * SHAPE{{shape}}_DIM);
     SHARED(int, is_last, 1);
     attend{{id}}_share t;
@@ -141,9 +150,12 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
 {{#windowed}}
     const long long first = most(padding, pos - {{window}} + 1);
 {{/windowed}}
-{{^windowed}}
+{{#chunked}}
+    const long long first = padding + most(0, pos - padding) / {{window}} * {{window}};
+{{/chunked}}
+{{^limited}}
     const long long first = padding;
-{{/windowed}}
+{{/limited}}
     const int seen = (int)most(0, pos - first + 1);
     const int share = ((seen + ATTEND{{id}}_SPLITS - 1) / ATTEND{{id}}_SPLITS + ATTEND{{id}}_SHARE - 1) /
                       ATTEND{{id}}_SHARE * ATTEND{{id}}_SHARE;
@@ -152,6 +164,9 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
         return;
     t.begin = t.split * share;
     t.end = (int)least(seen, t.begin + share);
+{{#sinks}}
+    t.sinks = sinks + t.head * ATTEND{{id}}_GROUP;
+{{/sinks}}
 {{#scored}}
     t.newest = seen - 1;
 {{/scored}}

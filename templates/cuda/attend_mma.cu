@@ -13,6 +13,14 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
 #pragma unroll
         for (int j = 0; j < 4; j++)
             sum[i][0][j] = sum[i][1][j] = 0;
+{{#sinks}}
+    if (t->split == 0 && warp == 0) /* of one share, of its first warp */
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            top[half] = t->sinks[least(base + row + half * 8, ATTEND{{id}}_GROUP - 1)];
+            total[half] = 1;
+        }
+{{/sinks}}
 {{#scored}}
     const int head[2] = { /* of rows row and row + 8; none that is not there */
         t->head * ATTEND{{id}}_GROUP + (int)least(base + row, ATTEND{{id}}_GROUP - 1),

@@ -4,6 +4,12 @@
 {{#windowed}}
  * Query q sees keys q - {{window}} < k <= q.
 {{/windowed}}
+{{#chunked}}
+ * Query q sees keys k <= q of its chunk: q / {{window}} = k / {{window}}.
+{{/chunked}}
+{{#sinks}}
+ * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
+{{/sinks}}
  *
  * Grid [ceil(tokens * ATTENTION{{id}}_GROUP / ATTENTION{{id}}_QUERIES), batch * ATTEND{{id}}_HEADS], block
  * ATTENTION_THREADS, shared {{attention_shared}} bytes. A query is one head of one token; a block takes
@@ -27,7 +33,7 @@ enum {
 
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention{{id}}_kernel(const step *s, const kv *q, const kv *keys, const kv *values,
-                      const kv *evicted_keys, const kv *evicted_values, operand *attended) {
+                      const kv *evicted_keys, const kv *evicted_values, operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(unsigned, key, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_KEY);
     SHARED(unsigned, value, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_VALUE);
     const int thread = (int)threadIdx.x, row = thread % 32 / 4, member = thread % 4;
@@ -84,6 +90,14 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
         for (int j = 0; j < 4; j++)
             sum[i][0][j] = sum[i][1][j] = 0;
+{{#sinks}}
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int last = query[half] < queries ? query[half] : queries - 1;
+        top[half] = sinks[head * ATTENTION{{id}}_GROUP + last % ATTENTION{{id}}_GROUP];
+        total[half] = 1;
+    }
+{{/sinks}}
 
     /* Blocks that some query of the tile sees. */
     const int behind = tile + ATTENTION{{id}}_QUERIES < queries ? tile + ATTENTION{{id}}_QUERIES : queries;
@@ -92,9 +106,13 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     const long long seen_first = s->seen[batch] + tile / ATTENTION{{id}}_GROUP - padding - {{window}} + 1;
     long long block = most(0, seen_first) / ATTENTION{{id}}_KEYS * ATTENTION{{id}}_KEYS;
 {{/windowed}}
-{{^windowed}}
+{{#chunked}}
+    long long block = most(0, s->seen[batch] + tile / ATTENTION{{id}}_GROUP - padding) / {{window}} * {{window}} / ATTENTION{{id}}_KEYS *
+                      ATTENTION{{id}}_KEYS;
+{{/chunked}}
+{{^limited}}
     long long block = 0;
-{{/windowed}}
+{{/limited}}
     for (; block <= newest; block += ATTENTION{{id}}_KEYS) {
         __syncthreads();
 {{#ring}}
@@ -172,6 +190,10 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int newest_key = (int)most(-1, least(pos[half] - block, ATTENTION{{id}}_KEYS));
+{{#chunked}}
+            const int oldest_key =
+                (int)most(0, least(most(0, pos[half]) / {{window}} * {{window}} - block, ATTENTION{{id}}_KEYS));
+{{/chunked}}
 {{#windowed}}
             const int oldest_key = (int)most(0, least(pos[half] - {{window}} + 1 - block, ATTENTION{{id}}_KEYS));
 {{/windowed}}
@@ -181,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
                 for (int j = 0; j < 2; j++) {
                     const int k = i * 8 + member * 2 + j;
-                    const bool sees = k <= newest_key{{#windowed}} && k >= oldest_key{{/windowed}};
+                    const bool sees = k <= newest_key{{#limited}} && k >= oldest_key{{/limited}};
                     float scaled = score[i][half * 2 + j] * {{scale}};
 {{#scored}}
                     scaled = attention{{id}}_score(scaled, query_head[half], pos[half] - block - k);

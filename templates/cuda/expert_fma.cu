@@ -5,13 +5,20 @@
  * Sum: inputs in rising order.
  */
 extern "C" __global__ void __launch_bounds__(EXPERT_THREADS)
-    {{fn}}_all_kernel(const int *ranges, const int *order, const void *x, const weight *w, {{y_ctype}} *y) {
+    {{fn}}_all_kernel(const int *ranges, const int *order, const void *x, const weight *w,
+       {{fn_pad}}            const float *bias, const float *route, {{y_ctype}} *y) {
     enum { INPUTS = 32, STRIDE = INPUTS + 1, CHOICES = 32, OWN = 8 };
     SHARED(float, tile, EXPERT_OUTPUTS * STRIDE);
 {{#gated}}
     SHARED(float, up_tile, EXPERT_OUTPUTS * STRIDE);
 {{/gated}}
     SHARED(float, x_tile, CHOICES * STRIDE);
+{{^bias}}
+    (void)bias;
+{{/bias}}
+{{^weighed}}
+    (void)route;
+{{/weighed}}
     const int expert = (int)blockIdx.y, first = ranges[2 * expert], end = ranges[2 * expert + 1];
     const int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * OWN;
     const int base = (int)blockIdx.x * EXPERT_OUTPUTS;
@@ -50,8 +57,20 @@ extern "C" __global__ void __launch_bounds__(EXPERT_THREADS)
         for (int i = 0; i < OWN; i++) {
             if (begin + own + i >= end || base + lane >= {{out}})
                 continue;
-            const float total = sum[i]{{#gated}}, total_up = up[i]{{/gated}};
-            y[order[begin + own + i] * (long long){{y_row}} + base + lane] = {{made}};
+            const int choice = order[begin + own + i], output = base + lane;
+            float total = sum[i]{{#gated}}, total_up = up[i]{{/gated}};
+{{#weighed}}
+            const float by = route[choice / {{top_k}} * {{route_row}} + {{top_k}} + choice % {{top_k}}]; /* of x */
+            total *= by;
+            total_up *= by;
+{{/weighed}}
+{{#bias}}
+            total += bias[expert * {{device_out}} + output];
+{{#gated}}
+            total_up += bias[expert * {{device_out}} + {{out}} + output];
+{{/gated}}
+{{/bias}}
+            y[choice * (long long){{y_row}} + output] = {{y_from}}({{made}});
         }
     }
 }

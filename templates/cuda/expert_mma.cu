@@ -5,8 +5,15 @@
  * at a time, 8 the columns of b. Sum: inputs in rising order of steps.
  */
 extern "C" __global__ void __launch_bounds__(EXPERT_THREADS)
-    {{fn}}_all_kernel(const int *ranges, const int *order, const void *x, const weight *w, {{y_ctype}} *y) {
+    {{fn}}_all_kernel(const int *ranges, const int *order, const void *x, const weight *w,
+       {{fn_pad}}            const float *bias, const float *route, {{y_ctype}} *y) {
     enum { TILES = 8, INPUTS = 32 };
+{{^bias}}
+    (void)bias;
+{{/bias}}
+{{^weighed}}
+    (void)route;
+{{/weighed}}
     const int expert = (int)blockIdx.y, first = ranges[2 * expert], end = ranges[2 * expert + 1];
     const int row = (int)threadIdx.x % 32 / 4, at = (int)threadIdx.x % 4 * 8;
     const int base = (int)blockIdx.x * EXPERT_OUTPUTS + (int)threadIdx.x / 32 * 16;
@@ -55,8 +62,20 @@ extern "C" __global__ void __launch_bounds__(EXPERT_THREADS)
                 const int place = begin + i * 8 + (int)threadIdx.x % 4 * 2 + j % 2;
                 if (place >= end || output >= {{out}})
                     continue;
-                const float total = sum[i][j]{{#gated}}, total_up = up[i][j]{{/gated}};
-                y[order[place] * (long long){{y_row}} + output] = {{y_from}}({{made}});
+                const int choice = order[place];
+                float total = sum[i][j]{{#gated}}, total_up = up[i][j]{{/gated}};
+{{#weighed}}
+                const float by = route[choice / {{top_k}} * {{route_row}} + {{top_k}} + choice % {{top_k}}]; /* of x */
+                total *= by;
+                total_up *= by;
+{{/weighed}}
+{{#bias}}
+                total += bias[expert * {{device_out}} + output];
+{{#gated}}
+                total_up += bias[expert * {{device_out}} + {{out}} + output];
+{{/gated}}
+{{/bias}}
+                y[choice * (long long){{y_row}} + output] = {{y_from}}({{made}});
             }
     }
 }

@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
 {{/device_halves}}
 {{/expert_linears}}
 /*
- * y [rows] += what each row's experts say, times their weights, in the order of its choices.
+ * y [rows] {{#adds}}+{{/adds}}= what each row's experts say{{^weigh_input}}, times their weights{{/weigh_input}}, in the order of its choices.
  * Grid rows, block ROW_THREADS; a thread adds to every ROW_THREADS-th element of a row.
  */
 extern "C" __global__ void __launch_bounds__(ROW_THREADS)
@@ -57,14 +57,19 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     const long long row = blockIdx.x;
     if (row >= s->batch * s->tokens)
         return;
+{{^weigh_input}}
     route += row * {{route_row}} + {{mixture}}_CHOSEN;
+{{/weigh_input}}
+{{#weigh_input}}
+    (void)route; /* x has been weighed */
+{{/weigh_input}}
     said += row * {{mixture}}_CHOSEN * EXPERT_Y_STRIDE;
     y += row * {{y_row}};
     for (int i = (int)threadIdx.x; i < {{hidden}}; i += ROW_THREADS) {
         float total = 0;
         for (int k = 0; k < {{mixture}}_CHOSEN; k++)
-            total += route[k] * said[k * EXPERT_Y_STRIDE + i];
-        y[i] += total;
+            total += {{^weigh_input}}route[k] * {{/weigh_input}}said[k * EXPERT_Y_STRIDE + i];
+        y[i] {{#adds}}+{{/adds}}= total;
 {{#twin}}
         y_operands[row * {{twin_row}} + i] = operand_of(y[i]);
 {{/twin}}

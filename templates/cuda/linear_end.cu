@@ -1,5 +1,9 @@
 {{! linear_end.cu - what becomes of the sum of output `output` of row `column` of the batch. }}
             if (output < {{out}}) {
+{{#weighed}}
+                total *= by;
+                total_up *= by;
+{{/weighed}}
 {{#bias}}
                 total += bias[output];
 {{#gated}}

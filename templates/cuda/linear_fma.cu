@@ -44,6 +44,12 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
     w += expert * (long long){{device_out}} * {{fn}}_DEPTH;
     x = (const operand *)x + {{choice_row}} * x_step;
     y += choice * (long long){{y_row}};
+{{#bias}}
+    bias += expert * {{device_out}};
+{{/bias}}
+{{#weighed}}
+    const float by = route[choice / {{top_k}} * {{route_row}} + {{top_k}} + choice % {{top_k}}]; /* of x */
+{{/weighed}}
 {{/chosen}}
 {{^chosen}}
     const int batch = (int)s->batch;

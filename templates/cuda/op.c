@@ -6,5 +6,5 @@
     {{fn}}(p{{#normed}}, {{norm_w}}{{/normed}}, {{linear_w}}, {{bias_w}});
 {{/linear}}
 {{#experts}}
-    {{fn}}(p, {{gate_up_w}}, {{down_w}});
+    {{fn}}(p, {{gate_up_w}}, {{gate_up_bias_w}}, {{down_w}}, {{down_bias_w}});
 {{/experts}}

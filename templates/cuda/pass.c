@@ -41,8 +41,8 @@ static const int write_back_heads[CACHE_SHAPES] = {
 {{/offloading}}
 {{#attentions}}
 /* {{layer_list}}: the pass's keys and values go to the cache, then its queries look at all. */
-static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm,
-                                    const unsigned char *k_norm, kv *keys, kv *values) {
+static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm, const unsigned char *k_norm,
+                               {{#sinks}}const unsigned char *sinks, {{/sinks}}kv *keys, kv *values) {
     kv *evicted_keys = p->cache->evicted_keys[{{shape}}], *evicted_values = p->cache->evicted_values[{{shape}}];
     launch(p, keep{{id}}_kernel, p->rows, KEEP{{id}}_GRID, ROW_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
@@ -52,7 +52,7 @@ static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm,
     launch(p, attention{{id}}_kernel, (p->tokens * ATTENTION{{id}}_GROUP + ATTENTION{{id}}_QUERIES - 1) / ATTENTION{{id}}_QUERIES,
            p->batch * ATTEND{{id}}_HEADS, ATTENTION_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, QUERY_AT)), word(keys), word(values),
-                 word(evicted_keys), word(evicted_values), word(at(p, {{attended}}_AT))));
+                 word(evicted_keys), word(evicted_values), word(at(p, {{attended}}_AT)){{#sinks}}, word(sinks){{/sinks}}));
 }
 
 {{/attentions}}
@@ -155,15 +155,16 @@ static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}
 {{#mixture_kernels}}
 /* {{experts}} experts, {{top_k}} for each row. In a pass of one token a choice's weights are read by themselves, else
  * those of an expert once for all rows that chose it. */
-static void {{mixture}}(const pass *p, const unsigned char *gate_up, const unsigned char *down) {
+static void {{mixture}}(const pass *p, const unsigned char *gate_up, const unsigned char *gate_up_bias,
+                     const unsigned char *down, const unsigned char *down_bias) {
 {{#decode_linears}}
     if (p->tokens == 1) {
         const int64_t choices = p->batch * {{mixture}}_CHOSEN;
         launch(p, {{mixture}}_up_kernel, {{mixture}}_up_GRID, choices, DECODE_THREADS,
-               WORDS(word(at(p, STEP_AT)), word(at(p, {{x_at}})), {{x_row}}, 0, word(gate_up), 0,
+               WORDS(word(at(p, STEP_AT)), word(at(p, {{x_at}})), {{x_row}}, 0, word(gate_up), word(gate_up_bias),
                      word(at(p, EXPERT_FFN_AT)), word(at(p, {{route_at}}))));
         launch(p, {{mixture}}_down_kernel, {{mixture}}_down_GRID, choices, DECODE_THREADS,
-               WORDS(word(at(p, STEP_AT)), word(at(p, EXPERT_FFN_AT)), EXPERT_DEPTH, 0, word(down), 0,
+               WORDS(word(at(p, STEP_AT)), word(at(p, EXPERT_FFN_AT)), EXPERT_DEPTH, 0, word(down), word(down_bias),
                      word(at(p, EXPERT_Y_AT)), word(at(p, {{route_at}}))));
     } else
 {{/decode_linears}}
@@ -173,10 +174,12 @@ static void {{mixture}}(const pass *p, const unsigned char *gate_up, const unsig
                      word(at(p, EXPERT_ORDER_AT))));
         launch(p, {{mixture}}_up_all_kernel, {{mixture}}_up_TILES_GRID, {{mixture}}_EXPERTS, EXPERT_THREADS,
                WORDS(word(at(p, EXPERT_RANGES_AT)), word(at(p, EXPERT_ORDER_AT)),
-                     word(at(p, {{x_at}})), word(gate_up), word(at(p, EXPERT_FFN_AT))));
+                     word(at(p, {{x_at}})), word(gate_up), word(gate_up_bias), word(at(p, {{route_at}})),
+                     word(at(p, EXPERT_FFN_AT))));
         launch(p, {{mixture}}_down_all_kernel, {{mixture}}_down_TILES_GRID, {{mixture}}_EXPERTS, EXPERT_THREADS,
                WORDS(word(at(p, EXPERT_RANGES_AT)), word(at(p, EXPERT_ORDER_AT)),
-                     word(at(p, EXPERT_FFN_AT)), word(down), word(at(p, EXPERT_Y_AT))));
+                     word(at(p, EXPERT_FFN_AT)), word(down), word(down_bias), word(at(p, {{route_at}})),
+                     word(at(p, EXPERT_Y_AT))));
     }
     launch(p, {{mixture}}_add_kernel, p->rows, 1, ROW_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, {{route_at}})), word(at(p, EXPERT_Y_AT)),
@@ -200,9 +203,9 @@ static void layer{{id}}(const pass *p, int layer) {
                WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
                      word(at(p, {{k_at}})), word(at(p, {{v_at}})),
                      word({{q_norm_w}}), word({{k_norm_w}}), word(at(p, ANGLES_AT)), word(keys), word(values),
-                     word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, {{attended}}_AT))));
+                     word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, {{attended}}_AT)){{#sinks}}, word({{sinks_w}}){{/sinks}}));
     else
-        prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, keys, values);
+        prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, {{#sinks}}{{sinks_w}}, {{/sinks}}keys, values);
 {{#offloading}}
     give_back(p, layer);
 {{/offloading}}

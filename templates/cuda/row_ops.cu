@@ -73,11 +73,12 @@ static __device__ __forceinline__ void rope_pairs(const float *x, int heads, int
 
 {{/uses_rope_pairs}}
 {{#uses_route}}
-/* Softmax of the scores; ids of the top_k best, of equals the lower one first, then their weights
- * times scale, which add up to it if that is wanted. The first warp does it, a lane every 32nd
+/* Softmax or sigmoid of the scores; ids of the top_k best, of equals the lower one first, then their
+ * weights times scale, which add up to it if that is wanted. The first warp does it, a lane every 32nd
  * expert: each time it takes the best behind the one before. */
 static __device__ __forceinline__ void route(const float *scores, int experts, int top_k,
-                                             int normalise, float scale, float *y, operand *to) {
+                                             int normalise, int sigmoid, float scale, float *y,
+                                             operand *to) {
     const int lane = (int)threadIdx.x;
     if (lane >= 32)
         return;
@@ -111,7 +112,7 @@ static __device__ __forceinline__ void route(const float *scores, int experts, i
         }
         before = best;
         before_id = id;
-        const float weight_of = expf(best - top) / total;
+        const float weight_of = sigmoid ? 1.0f / (1.0f + expf(-best)) : expf(best - top) / total;
         chosen += weight_of;
         if (lane == 0) {
             put(y, to, k, (float)(id < experts ? id : 0)); /* no score is a number: any id will do */
@@ -135,3 +136,15 @@ static __device__ __forceinline__ void add_position(const float *x, const weight
 }
 
 {{/uses_add_position}}
+{{#uses_temperature}}
+/* Queries grow with their position, by the logarithm of how many floors it is high:
+ * Llama4TextAttention. */
+static __device__ __forceinline__ void temperature(const float *x, long long pos, int floor_scale,
+                                                   float scale, int width, float *y, operand *to) {
+    const float floors = floorf(((float)pos + 1.0f) / (float)floor_scale);
+    const float factor = log1pf(floors) * scale + 1.0f;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, x[i] * factor);
+}
+
+{{/uses_temperature}}

@@ -67,20 +67,10 @@ static void unpack_panels(unpacking *u, int i, const unsigned char *from, unsign
     }
 }
 
-static void unpack_blocks(unpacking *u, int i, unsigned char *to) {
-    const size_t packed_depth = (size_t)((tensors[i].in + RUN - 1) / RUN * RUN);
-    const size_t packed = (size_t)tensors[i].panels * PANEL * packed_depth * WEIGHT_BYTES;
-    const size_t rows = (size_t)(tensors[i].rows * tensors[i].depth) * WEIGHT_BYTES;
-    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
-    for (int64_t block = 0; block < tensors[i].blocks; block++, from += packed, to += rows)
-        unpack_panels(u, i, from, to);
-}
-
 /* A gated pair's biases lie as its panels do: half a panel of one, half of the other. */
-static void unpack_gated_vector(unpacking *u, int i, unsigned char *to) {
+static void unpack_gated_vector(unpacking *u, int i, const unsigned char *from, unsigned char *to) {
     enum { HALF = PANEL / 2 * sizeof(float) };
     sc_cuda *cuda = u->device->cuda;
-    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
     const size_t bytes = (size_t)tensors[i].first_rows * sizeof(float);
     for (int part = 0; part < 2; part++, from += HALF, to += bytes) {
         const size_t whole = bytes / HALF;
@@ -90,17 +80,16 @@ static void unpack_gated_vector(unpacking *u, int i, unsigned char *to) {
     }
 }
 
-static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
+static void unpack_block(unpacking *u, int i, const unsigned char *from, unsigned char *to) {
     sc_cuda *cuda = u->device->cuda;
-    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
     const size_t row = (size_t)tensors[i].in * WEIGHT_BYTES;
     switch (tensors[i].packing) {
     case PANELS:
     case GATED_PANELS:
-        unpack_blocks(u, i, to);
+        unpack_panels(u, i, from, to);
         break;
     case GATED_VECTOR:
-        unpack_gated_vector(u, i, to);
+        unpack_gated_vector(u, i, from, to);
         break;
     case VECTOR:
         sc_cuda_move_runs(cuda, cuda->compute, to, 0, from, 0,
@@ -111,6 +100,18 @@ static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
                           row, (size_t)tensors[i].rows);
         break;
     }
+}
+
+/* Blocks lie in whole panels in the file, one behind the other on the device. */
+static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
+    const bool floats = tensors[i].packing == VECTOR || tensors[i].packing == GATED_VECTOR;
+    const size_t size = floats ? sizeof(float) : WEIGHT_BYTES;
+    const int64_t packed_depth = floats ? 1 : (tensors[i].in + RUN - 1) / RUN * RUN;
+    const size_t packed = (size_t)(tensors[i].panels * PANEL * packed_depth) * size;
+    const size_t rows = (size_t)(tensors[i].rows * tensors[i].depth) * size;
+    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
+    for (int64_t block = 0; block < tensors[i].blocks; block++)
+        unpack_block(u, i, from + (size_t)block * packed, to + (size_t)block * rows);
 }
 
 /* What is done so far on both streams; the first failure. */
