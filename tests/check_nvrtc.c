@@ -54,6 +54,8 @@ static const struct {
     { TINY "gpt_neo", { .dtype = "float32", .batch_size = 2 } },
     { TINY "mixtral", { .dtype = "float32", .batch_size = 2 } },
     { TINY "opt", { .dtype = "bfloat16", .batch_size = 9 } },
+    { TINY "gpt_oss", { .dtype = "bfloat16" } },
+    { TINY "llama4_text", { .dtype = "float16" } },
     { TINY "phi3", { .dtype = "bfloat16" } },
     { TINY "qwen3_moe", { .dtype = "bfloat16", .batch_size = 9 } },
     { TINY "stablelm", { .dtype = "bfloat16" } },
