@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "emit_ops.h"
+#include "emit_cuda_ops.h"
 
 const char *sc_macro(sc_pool *pool, const char *name) {
     char *text = sc_pool_strdup(pool, name);
@@ -87,10 +87,12 @@ static void emit_device_tensor(sc_scope *s, const sc_packed *p) {
     sc_scope_number(s, "device_offset", (int64_t)p->device.offset);
     sc_scope_number(s, "in", p->weight->in);
     sc_scope_number(s, "device_depth", p->device_depth);
-    sc_scope_number(s, "panels", p->panels);
+    const int blocks = p->weight->blocks;
+    sc_scope_number(s, "blocks", blocks);
+    sc_scope_number(s, "panels", p->panels / blocks);
     sc_scope_number(s, "first_rows",
-                    sc_weight_is_gated(p->weight) ? p->weight->part[0].rows : p->rows);
-    sc_scope_number(s, "rows", p->rows);
+                    sc_weight_is_gated(p->weight) ? p->weight->part[0].rows : p->rows / blocks);
+    sc_scope_number(s, "rows", p->rows / blocks);
 }
 
 /* Whether an earlier tensor has the same place in the struct: of any layer, one field is declared
@@ -217,9 +219,13 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     layer_kinds kinds = { 0 };
     const sc_graph *g = plan->graph;
     sc_op_set set = { .top = top, .plan = plan };
+    sc_cuda_set device = { .top = top, .plan = plan };
+    const bool cuda = plan->options.cuda;
     int rc = find_kinds(&kinds, top->pool, plan, err);
     if (!rc)
         rc = sc_emit_begin(&set, err);
+    if (!rc && cuda)
+        rc = sc_cuda_begin(&device, err);
     if (rc)
         return rc;
     emit_values(top, plan);
@@ -234,11 +240,19 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
         sc_scope_text(&k, "layer_list", list);
         set.kind = i;
         sc_emit_list(&set, &k, "ops", &g->layer[layer], layer, list);
+        device.kind = i;
+        if (cuda)
+            sc_cuda_list(&device, &k, "device_ops", &g->layer[layer]);
         if (k.rc)
             top->rc = k.rc;
     }
     sc_emit_list(&set, top, "last_ops", &g->last, -1, "");
     sc_emit_end(&set);
+    if (cuda) {
+        sc_cuda_list(&device, top, "device_first_ops", &g->first);
+        sc_cuda_list(&device, top, "device_last_ops", &g->last);
+        sc_cuda_end(&device);
+    }
     for (int i = 0; i < plan->layers; i++) {
         sc_scope call = sc_scope_item(top, "layer_calls");
         sc_scope_number(&call, "kind", kinds.kind[i]);
