@@ -365,6 +365,35 @@ START_TEST(a_row_of_a_batch_equals_the_row_alone) {
 }
 END_TEST
 
+/* Law 2, to the bit: a row alone, and the same one padded on the left beside a longer one. */
+START_TEST(no_family_sees_its_padding) {
+    static const char *const ids = "9,200,31,7,7,88,140,3,250,61,12,99,5,170";
+    char options[512];
+    sc_pool *pool = sc_pool_create();
+    const int start = snprintf(options, sizeof options,
+                               "tests/reference/tiny/%s --max-cache-len 44 --max-new-tokens 3 "
+                               "--token-ids ",
+                               families[_i]);
+    strcpy(options + start, ids);
+    sc_tensors *alone = open_dump(pool, options, "build/alone.safetensors");
+    snprintf(options + start, sizeof options - (size_t)start,
+             "'%s;33,18,76,240,11,64,2,9,55,180,23,77,41,90,6,31,8,220,14'", ids);
+    sc_tensors *beside = open_dump(pool, options, "build/batch.safetensors");
+    int rank;
+    int64_t shape[8], other[8];
+    float *one = tensor_floats(alone, "logits", &rank, shape);
+    float *two = tensor_floats(beside, "logits", &rank, other);
+    ck_assert_int_eq(other[1], shape[1] + 5); /* five tokens of padding */
+    ck_assert_msg(!memcmp(one, two + 5 * other[2], (size_t)(shape[1] * shape[2]) * sizeof *one),
+                  "%s differs", families[_i]);
+    free(one);
+    free(two);
+    sc_tensors_close(alone);
+    sc_tensors_close(beside);
+    sc_pool_destroy(pool);
+}
+END_TEST
+
 #define STATE_IDS "9,20,31,7,7,88,14,3,25,61,12,99,4,5,6,2,71"
 
 /* Laws 1 and 2 of what a convolution or a recurrence remembers, to the bit, in every dtype: however
@@ -560,6 +589,7 @@ Suite *casting_suite(void) {
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, a_casting_computes_what_the_reference_does, 0, FAMILIES * CASES);
     tcase_add_loop_test(tests, no_family_sees_how_its_prompt_is_cut, 0, FAMILIES);
+    tcase_add_loop_test(tests, no_family_sees_its_padding, 0, FAMILIES);
     tcase_add_loop_test(tests, two_bytes_per_weight_stay_close, 0, FAMILIES);
     tcase_add_loop_test(tests, every_arch_computes_what_the_reference_does, 0, FAMILIES);
     tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0,
