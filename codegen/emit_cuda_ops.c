@@ -110,11 +110,18 @@ static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
     }
 }
 
+static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
+
+static const char *act_name(sc_cuda_set *set, sc_activation act) {
+    set->act[act] = true;
+    return act_names[act];
+}
+
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b the rows that are read, o what is written, as
  * floats and as operands, w, W the weights, 0 … 3 the counts, f, g the factors, p the token's
- * position, r the rope, d a weight's row, s shared memory for sums. */
+ * position, i its id, t the activation, r the rope, d a weight's row, s shared memory for sums. */
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
@@ -125,6 +132,16 @@ static const struct {
     [SC_ROW_ROUTE] = { "route", "a0123fo" },
     [SC_ROW_POSITION] = { "add_position", "awdp10o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
+    [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_TIMES] = { "times", "af0o" },
+    [SC_ROW_SILU_GATE] = { "silu_gate", "ab0o" },
+    [SC_ROW_SCALE] = { "scale", "aw01o" },
+    [SC_ROW_LOOKUP] = { "lookup", "afwdgi10o" },
+    [SC_ROW_TANH] = { "tanh_row", "a0o" },
+    [SC_ROW_MAGNITUDE] = { "match_magnitude", "abf0os" },
+    [SC_ROW_PREDICT] = { "predict", "ab01o" },
+    [SC_ROW_CORRECT] = { "correct", "ab01o" },
+    [SC_ROW_SPARSE_GATE] = { "sparse_gate", "abft0os" },
 };
 
 /* One chain on its way into a kernel. */
@@ -134,6 +151,16 @@ typedef struct {
     int weights;
     const sc_weight *weight[MOST_WEIGHTS];
 } row_chain;
+
+/* Whether it reads or writes elsewhere in each layer. */
+static bool is_layered(const row_chain *chain) {
+    for (int i = chain->first; i < chain->end; i++) {
+        const sc_row_op *op = &chain->list->op[i].row;
+        if (op->a.step || op->b.step || op->out.step)
+            return true;
+    }
+    return false;
+}
 
 static int weight_number(const row_chain *chain, const sc_weight *w) {
     int i = 0;
@@ -160,9 +187,12 @@ static row_chain chain_from(const sc_op_list *list, int i) {
 
 static const char *row_pointer(const sc_cuda_set *set, sc_span span, const char *suffix) {
     sc_pool *pool = set->top->pool;
-    return span.at ? sc_pool_printf(pool, "%s_%s + %lld", name_of(set, span), suffix,
-                                    (long long)span.at)
-                   : sc_pool_printf(pool, "%s_%s", name_of(set, span), suffix);
+    const char *text = sc_pool_printf(pool, "%s_%s", name_of(set, span), suffix);
+    if (span.at && text)
+        text = sc_pool_printf(pool, "%s + %lld", text, (long long)span.at);
+    if (span.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)span.step);
+    return text;
 }
 
 static const char *weight_argument(const sc_cuda_set *set, const row_chain *chain,
@@ -170,7 +200,7 @@ static const char *weight_argument(const sc_cuda_set *set, const row_chain *chai
     return w ? sc_pool_printf(set->top->pool, "w%d", weight_number(chain, w)) : "0";
 }
 
-static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, const sc_row_op *op,
+static const char *row_argument(sc_cuda_set *set, const row_chain *chain, const sc_row_op *op,
                                 char letter) {
     sc_pool *pool = set->top->pool;
     char number[SC_FLOAT_LITERAL];
@@ -194,6 +224,10 @@ static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, 
         return sc_pool_strdup(pool, sc_float_literal(number, op->f[letter == 'g']));
     case 'p':
         return "pos";
+    case 'i':
+        return "id";
+    case 't':
+        return act_name(set, op->act);
     case 'r':
         return sc_pool_printf(pool,
                               "angles + ROPE%d_COS + row * ROPE%d_PAIRS, angles + ROPE%d_SIN + row "
@@ -206,7 +240,7 @@ static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, 
     }
 }
 
-static void add_call(const sc_cuda_set *set, sc_scope *s, const row_chain *chain, int i) {
+static void add_call(sc_cuda_set *set, sc_scope *s, const row_chain *chain, int i) {
     sc_pool *pool = set->top->pool;
     const sc_row_op *op = &chain->list->op[i].row;
     const char *text = sc_pool_printf(pool, "%s(", row_functions[op->kind].function);
@@ -231,6 +265,7 @@ static void add_pointers(const sc_cuda_set *set, sc_scope *s, const row_chain *c
             const sc_row_op *op = &chain->list->op[i].row;
             const bool is_out = op->out.value == value;
             floats |= op->a.value == value || op->b.value == value ||
+                      (is_out && op->kind == SC_ROW_CORRECT) ||
                       (is_out && writes_floats(set, op->out));
             operands |= is_out && writes_operands(set, op->out);
         }
@@ -251,7 +286,7 @@ static void new_rows(sc_cuda_set *set, const char *name, const row_chain *chain)
     sc_pool *pool = set->top->pool;
     sc_scope s = sc_scope_item(set->top, "row_kernels");
     const char *parameters = "";
-    bool sums = false, positions = false, turns = false;
+    bool sums = false, positions = false, ids = false, turns = false;
     for (int i = 0; i < chain->weights && parameters; i++)
         parameters = sc_pool_printf(pool, "%s, const %s *w%d", parameters,
                                     sc_weight_is_floats(chain->weight[i]) ? "float" : "weight", i);
@@ -261,13 +296,16 @@ static void new_rows(sc_cuda_set *set, const char *name, const row_chain *chain)
         const sc_row_op *op = &chain->list->op[i].row;
         sums |= strchr(row_functions[op->kind].arguments, 's') != NULL;
         positions |= strchr(row_functions[op->kind].arguments, 'p') != NULL;
+        ids |= strchr(row_functions[op->kind].arguments, 'i') != NULL;
         turns |= op->rope >= 0;
         add_call(set, &s, chain, i);
     }
     add_pointers(set, &s, chain);
     sc_scope_flag(&s, "sums", sums);
     sc_scope_flag(&s, "positions", positions);
+    sc_scope_flag(&s, "ids", ids);
     sc_scope_flag(&s, "turns", turns);
+    sc_scope_flag(&s, "layered", is_layered(chain));
     if (s.rc)
         set->top->rc = s.rc;
 }
@@ -298,19 +336,13 @@ static void emit_rows(sc_cuda_set *set, sc_scope *item, const row_chain *chain) 
     for (int i = 0; i < chain->weights && weights; i++)
         weights = sc_pool_printf(pool, "%s, word(%s)", weights, weight_at(set, chain->weight[i]));
     sc_scope_text(&body, "fn", rows_name(set, chain));
+    sc_scope_flag(&body, "layered", is_layered(chain));
     sc_scope_text(&body, "weights", weights);
     if (body.rc)
         set->top->rc = body.rc;
 }
 
 /* ---- linears ---- */
-
-static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
-
-static const char *act_name(sc_cuda_set *set, sc_activation act) {
-    set->act[act] = true;
-    return act_names[act];
-}
 
 /* What is made of a sum, with its bias: total, and of a gated pair's second total_up. */
 static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
@@ -459,6 +491,13 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
     sc_emit_cuda_spans(&body, set->plan, a);
     sc_scope_text(&body, "q_norm_w", weight_at(set, a->q_norm));
     sc_scope_text(&body, "k_norm_w", weight_at(set, a->k_norm));
+    const bool keeps = a->k.value >= 0;
+    sc_scope_flag(&body, "keeps", keeps);
+    sc_scope_flag(&body, "offloading", set->plan->options.offloading); /* names source within */
+    sc_scope_text(
+        &body, "source",
+        keeps ? "layer"
+              : sc_pool_printf(set->top->pool, "%s_place[layer].source", set->plan->options.name));
     sc_scope_flag(&body, "sinks", a->sinks != NULL);
     if (a->sinks)
         sc_scope_text(&body, "sinks_w", weight_at(set, a->sinks));

@@ -86,6 +86,9 @@ static int plan_weights(sc_plan *plan, sc_error *err) {
     }
     for (int i = 0; i < 2 && slot_bytes && !rc; i++)
         rc = place(&d->weight_slot[i], &d->weights_bytes, (int64_t)slot_bytes, 1, 1, err);
+    sc_buffer scratch = { 0 }; /* which lies behind them, aligned too */
+    if (!rc)
+        rc = place(&scratch, &d->weights_bytes, 0, 1, 1, err);
     return rc;
 }
 
@@ -116,6 +119,8 @@ static void mark_list(sc_plan *plan, const sc_op_list *list) {
         if (op->kind == SC_OP_ROW) {
             mark_floats(plan, op->row.a);
             mark_floats(plan, op->row.b);
+            if (op->row.kind == SC_ROW_CORRECT) /* is added to */
+                mark_floats(plan, op->row.out);
         } else if (op->kind == SC_OP_LINEAR) {
             value[op->linear.x.value].operands = true;
             if (op->linear.add)

@@ -101,7 +101,7 @@ enum {
     ATTEND{{id}}_SPLITS = {{attend_splits}},
     ATTEND{{id}}_HEADS = {{kv_heads}},
     KEEP{{id}}_GRID = {{keep_grid}}, /* blocks that share the heads of one token */
-    ATTENTION{{id}}_GROUP = {{group}},
+    ATTENTION{{id}}_GROUP = {{device_group}},
     ATTENTION{{id}}_QUERIES = {{tile_queries}},
 };
 {{/attentions}}
