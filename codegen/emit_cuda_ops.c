@@ -6,7 +6,8 @@
 enum { MOST_WEIGHTS = 12 }; /* of a chain of row operations: a kernel takes 16 words */
 
 int sc_cuda_begin(sc_cuda_set *set, sc_error *err) {
-    static const char *const lists[] = { "row_kernels", "device_linears", "mixture_kernels" };
+    static const char *const lists[] = { "row_kernels", "device_linears", "mixture_kernels",
+                                         "conv_kernels", "scan_kernels" };
     const sc_graph *g = set->plan->graph;
     sc_scope_flag(set->top, "device_first_ops", false);
     sc_scope_flag(set->top, "device_last_ops", false);
@@ -576,10 +577,115 @@ static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
         set->top->rc = body.rc;
 }
 
+/* ---- states ---- */
+
+/* "x + row * X_STRIDE + 64", of a kernel's parameter; "0": there are no such elements. */
+static const char *row_text(const sc_cuda_set *set, const char *name, sc_span span, bool there,
+                            const char *suffix) {
+    return there ? sc_pool_printf(set->top->pool, "%s + row * %s", name,
+                                  with_suffix(set, span, suffix))
+                 : "0";
+}
+
+/* What a kernel writes, as floats and as operands. */
+static void emit_written(const sc_cuda_set *set, sc_scope *s, sc_span y) {
+    sc_scope_text(s, "y", row_text(set, "y", y, writes_floats(set, y), "_STRIDE"));
+    sc_scope_text(s, "to", row_text(set, "to", y, writes_operands(set, y), "_DEPTH"));
+}
+
+/* The same where it is launched. */
+static void emit_written_at(const sc_cuda_set *set, sc_scope *s, sc_span y) {
+    sc_pool *pool = set->top->pool;
+    sc_scope_text(s, "y_word",
+                  writes_floats(set, y) ? sc_pool_printf(pool, "word(at(p, %s))", floats_at(set, y))
+                                        : "0");
+    sc_scope_text(s, "to_word",
+                  writes_operands(set, y)
+                      ? sc_pool_printf(pool, "word(at(p, %s))", operands_at(set, y))
+                      : "0");
+}
+
+static void emit_conv(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
+    const sc_conv *c = &op->conv;
+    bool is_new;
+    const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
+    const char *name = kernel_name(set, "conv", text, &is_new);
+    if (is_new) {
+        sc_scope s = sc_scope_item(set->top, "conv_kernels");
+        sc_scope_text(&s, "fn", name);
+        sc_scope_text(&s, "fn_pad", sc_blanks(set->top->pool, name));
+        sc_scope_number(&s, "channels", c->channels);
+        sc_scope_number(&s, "columns", c->columns);
+        sc_scope_text(&s, "act", c->act ? act_name(set, c->act) : "");
+        sc_scope_flag(&s, "bias", c->bias != NULL);
+        sc_scope_text(&s, "x", row_text(set, "x", c->x, true, "_STRIDE"));
+        emit_written(set, &s, c->y);
+        if (s.rc)
+            set->top->rc = s.rc;
+    }
+    sc_scope body = sc_scope_item(item, "conv");
+    sc_scope_text(&body, "fn", name);
+    sc_scope_number(&body, "channels", c->channels);
+    sc_scope_number(&body, "state", c->state);
+    sc_scope_text(&body, "x_at", floats_at(set, c->x));
+    emit_written_at(set, &body, c->y);
+    sc_scope_text(&body, "conv_w", weight_at(set, c->w));
+    sc_scope_text(&body, "bias_w", weight_at(set, c->bias));
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
+static void new_scan(sc_cuda_set *set, const char *name, const sc_state_space *o) {
+    sc_scope s = sc_scope_item(set->top, "scan_kernels");
+    sc_scope_text(&s, "fn", name);
+    sc_scope_text(&s, "fn_pad", sc_blanks(set->top->pool, name));
+    sc_scope_number(&s, "heads", o->heads);
+    sc_scope_number(&s, "head_dim", o->head_dim);
+    sc_scope_number(&s, "groups", o->groups);
+    sc_scope_number(&s, "state_size", o->state_size);
+    sc_scope_flag(&s, "per_element", o->a_log->in > 1);
+    sc_scope_flag(&s, "dt_bias", o->dt_bias != NULL);
+    sc_scope_flag(&s, "limited_below", o->dt_least > 0);
+    sc_scope_real(&s, "dt_least", o->dt_least);
+    sc_scope_flag(&s, "limited_above", o->dt_most > 0);
+    sc_scope_real(&s, "dt_most", o->dt_most);
+    sc_scope_text(&s, "x", row_text(set, "x", o->x, true, "_STRIDE"));
+    sc_scope_text(&s, "dt", row_text(set, "dt", o->dt, true, "_STRIDE"));
+    sc_scope_text(&s, "b", row_text(set, "b", o->b, true, "_STRIDE"));
+    sc_scope_text(&s, "c", row_text(set, "c", o->c, true, "_STRIDE"));
+    emit_written(set, &s, o->y);
+    if (s.rc)
+        set->top->rc = s.rc;
+}
+
+static void emit_scan(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
+    const sc_state_space *o = &op->state_space;
+    bool is_new;
+    const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
+    const char *name = kernel_name(set, "scan", text, &is_new);
+    if (is_new)
+        new_scan(set, name, o);
+    sc_scope body = sc_scope_item(item, "scan");
+    sc_scope_text(&body, "fn", name);
+    sc_scope_number(&body, "lines", o->heads * o->head_dim);
+    sc_scope_number(&body, "state", o->state);
+    sc_scope_text(&body, "x_at", floats_at(set, o->x));
+    sc_scope_text(&body, "dt_at", floats_at(set, o->dt));
+    sc_scope_text(&body, "b_at", floats_at(set, o->b));
+    sc_scope_text(&body, "c_at", floats_at(set, o->c));
+    emit_written_at(set, &body, o->y);
+    sc_scope_text(&body, "a_log_w", weight_at(set, o->a_log));
+    sc_scope_text(&body, "d_w", weight_at(set, o->d));
+    sc_scope_text(&body, "dt_bias_w", weight_at(set, o->dt_bias));
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
 /* ---- lists ---- */
 
 void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts" };
+    static const char *const names[] = { "rows", "linear", "attention", "experts", "conv", "scan" };
+    enum { NAMES = sizeof names / sizeof *names };
     const sc_graph *g = set->plan->graph;
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
@@ -588,7 +694,7 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             chain.end == i + 1 && chain.end < list->ops && sc_plan_folded(g, list, chain.end);
         const sc_op *op = &list->op[folded ? chain.end : i];
         sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < 4; n++)
+        for (int n = 0; n < NAMES; n++)
             if (n != (int)op->kind)
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW)
@@ -597,8 +703,12 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             emit_linear(set, &item, op, folded ? &chain : NULL);
         else if (op->kind == SC_OP_ATTENTION)
             emit_attention(set, &item, &op->attention);
-        else
+        else if (op->kind == SC_OP_EXPERTS)
             emit_experts(set, &item, op);
+        else if (op->kind == SC_OP_CONV)
+            emit_conv(set, &item, op);
+        else
+            emit_scan(set, &item, op);
         i = op->kind == SC_OP_ROW ? chain.end : folded ? chain.end + 1 : i + 1;
         if (item.rc)
             set->top->rc = item.rc;

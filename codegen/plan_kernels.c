@@ -101,6 +101,38 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                       .add = e->add };
         if (!is_between((int)e->act, SC_ACT_RELU2))
             return false;
+    } else if (op->kind == SC_OP_CONV) {
+        const sc_conv *c = &op->conv;
+        known.conv = (sc_conv){ .channels = c->channels,
+                                .columns = c->columns,
+                                .act = c->act,
+                                .x = c->x,
+                                .y = c->y,
+                                .state = c->state,
+                                .w = c->w,
+                                .bias = c->bias };
+        if (!is_between((int)c->act, SC_ACT_RELU2) || !is_fixed(c->x) || !is_fixed(c->y))
+            return false;
+    } else if (op->kind == SC_OP_STATE_SPACE) {
+        const sc_state_space *o = &op->state_space;
+        known.state_space = (sc_state_space){ .heads = o->heads,
+                                              .head_dim = o->head_dim,
+                                              .groups = o->groups,
+                                              .state_size = o->state_size,
+                                              .dt_least = o->dt_least,
+                                              .dt_most = o->dt_most,
+                                              .x = o->x,
+                                              .dt = o->dt,
+                                              .b = o->b,
+                                              .c = o->c,
+                                              .y = o->y,
+                                              .state = o->state,
+                                              .a_log = o->a_log,
+                                              .d = o->d,
+                                              .dt_bias = o->dt_bias };
+        if (!is_fixed(o->x) || !is_fixed(o->dt) || !is_fixed(o->b) || !is_fixed(o->c) ||
+            !is_fixed(o->y))
+            return false;
     } else
         return false;
     const char *all = sc_op_text(pool, g, op), *ours = sc_op_text(pool, g, &known);
@@ -164,6 +196,11 @@ static bool reads(const sc_op *op, int value) {
     case SC_OP_EXPERTS:
         return op->experts.x.value == value || op->experts.route.value == value ||
                op->experts.out.value == value;
+    case SC_OP_CONV:
+        return op->conv.x.value == value;
+    case SC_OP_STATE_SPACE:
+        return op->state_space.x.value == value || op->state_space.dt.value == value ||
+               op->state_space.b.value == value || op->state_space.c.value == value;
     default:
         return true;
     }

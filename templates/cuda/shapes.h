@@ -56,6 +56,9 @@ enum {
     UNPACK_COLUMNS = 64, /* inputs of one panel that a block unpacks */
     ATTEND_THREADS = 128,
     ATTENTION_THREADS = 128,
+{{#has_states}}
+    STATE_THREADS = 128, /* conv, scan */
+{{/has_states}}
     END_COLUMNS = 1024, /* of a row that one block takes: end */
 {{#has_experts}}
     EXPERT_THREADS = 128,
