@@ -6,7 +6,8 @@
 enum { MOST_WEIGHTS = 12 }; /* of a chain of row operations: a kernel takes 16 words */
 
 int sc_cuda_begin(sc_cuda_set *set, sc_error *err) {
-    static const char *const lists[] = { "row_kernels", "device_linears", "mixture_kernels" };
+    static const char *const lists[] = { "row_kernels", "device_linears", "mixture_kernels",
+                                         "conv_kernels", "scan_kernels" };
     const sc_graph *g = set->plan->graph;
     sc_scope_flag(set->top, "device_first_ops", false);
     sc_scope_flag(set->top, "device_last_ops", false);
@@ -110,11 +111,18 @@ static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
     }
 }
 
+static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
+
+static const char *act_name(sc_cuda_set *set, sc_activation act) {
+    set->act[act] = true;
+    return act_names[act];
+}
+
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b the rows that are read, o what is written, as
  * floats and as operands, w, W the weights, 0 … 3 the counts, f, g the factors, p the token's
- * position, r the rope, d a weight's row, s shared memory for sums. */
+ * position, i its id, t the activation, r the rope, d a weight's row, s shared memory for sums. */
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
@@ -125,6 +133,16 @@ static const struct {
     [SC_ROW_ROUTE] = { "route", "a0123fo" },
     [SC_ROW_POSITION] = { "add_position", "awdp10o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
+    [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_TIMES] = { "times", "af0o" },
+    [SC_ROW_SILU_GATE] = { "silu_gate", "ab0o" },
+    [SC_ROW_SCALE] = { "scale", "aw01o" },
+    [SC_ROW_LOOKUP] = { "lookup", "afwdgi10o" },
+    [SC_ROW_TANH] = { "tanh_row", "a0o" },
+    [SC_ROW_MAGNITUDE] = { "match_magnitude", "abf0os" },
+    [SC_ROW_PREDICT] = { "predict", "ab01o" },
+    [SC_ROW_CORRECT] = { "correct", "ab01o" },
+    [SC_ROW_SPARSE_GATE] = { "sparse_gate", "abft0os" },
 };
 
 /* One chain on its way into a kernel. */
@@ -134,6 +152,16 @@ typedef struct {
     int weights;
     const sc_weight *weight[MOST_WEIGHTS];
 } row_chain;
+
+/* Whether it reads or writes elsewhere in each layer. */
+static bool is_layered(const row_chain *chain) {
+    for (int i = chain->first; i < chain->end; i++) {
+        const sc_row_op *op = &chain->list->op[i].row;
+        if (op->a.step || op->b.step || op->out.step)
+            return true;
+    }
+    return false;
+}
 
 static int weight_number(const row_chain *chain, const sc_weight *w) {
     int i = 0;
@@ -160,9 +188,12 @@ static row_chain chain_from(const sc_op_list *list, int i) {
 
 static const char *row_pointer(const sc_cuda_set *set, sc_span span, const char *suffix) {
     sc_pool *pool = set->top->pool;
-    return span.at ? sc_pool_printf(pool, "%s_%s + %lld", name_of(set, span), suffix,
-                                    (long long)span.at)
-                   : sc_pool_printf(pool, "%s_%s", name_of(set, span), suffix);
+    const char *text = sc_pool_printf(pool, "%s_%s", name_of(set, span), suffix);
+    if (span.at && text)
+        text = sc_pool_printf(pool, "%s + %lld", text, (long long)span.at);
+    if (span.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)span.step);
+    return text;
 }
 
 static const char *weight_argument(const sc_cuda_set *set, const row_chain *chain,
@@ -170,7 +201,7 @@ static const char *weight_argument(const sc_cuda_set *set, const row_chain *chai
     return w ? sc_pool_printf(set->top->pool, "w%d", weight_number(chain, w)) : "0";
 }
 
-static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, const sc_row_op *op,
+static const char *row_argument(sc_cuda_set *set, const row_chain *chain, const sc_row_op *op,
                                 char letter) {
     sc_pool *pool = set->top->pool;
     char number[SC_FLOAT_LITERAL];
@@ -194,6 +225,10 @@ static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, 
         return sc_pool_strdup(pool, sc_float_literal(number, op->f[letter == 'g']));
     case 'p':
         return "pos";
+    case 'i':
+        return "id";
+    case 't':
+        return act_name(set, op->act);
     case 'r':
         return sc_pool_printf(pool,
                               "angles + ROPE%d_COS + row * ROPE%d_PAIRS, angles + ROPE%d_SIN + row "
@@ -206,7 +241,7 @@ static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, 
     }
 }
 
-static void add_call(const sc_cuda_set *set, sc_scope *s, const row_chain *chain, int i) {
+static void add_call(sc_cuda_set *set, sc_scope *s, const row_chain *chain, int i) {
     sc_pool *pool = set->top->pool;
     const sc_row_op *op = &chain->list->op[i].row;
     const char *text = sc_pool_printf(pool, "%s(", row_functions[op->kind].function);
@@ -231,6 +266,7 @@ static void add_pointers(const sc_cuda_set *set, sc_scope *s, const row_chain *c
             const sc_row_op *op = &chain->list->op[i].row;
             const bool is_out = op->out.value == value;
             floats |= op->a.value == value || op->b.value == value ||
+                      (is_out && op->kind == SC_ROW_CORRECT) ||
                       (is_out && writes_floats(set, op->out));
             operands |= is_out && writes_operands(set, op->out);
         }
@@ -251,7 +287,7 @@ static void new_rows(sc_cuda_set *set, const char *name, const row_chain *chain)
     sc_pool *pool = set->top->pool;
     sc_scope s = sc_scope_item(set->top, "row_kernels");
     const char *parameters = "";
-    bool sums = false, positions = false, turns = false;
+    bool sums = false, positions = false, ids = false, turns = false;
     for (int i = 0; i < chain->weights && parameters; i++)
         parameters = sc_pool_printf(pool, "%s, const %s *w%d", parameters,
                                     sc_weight_is_floats(chain->weight[i]) ? "float" : "weight", i);
@@ -261,13 +297,16 @@ static void new_rows(sc_cuda_set *set, const char *name, const row_chain *chain)
         const sc_row_op *op = &chain->list->op[i].row;
         sums |= strchr(row_functions[op->kind].arguments, 's') != NULL;
         positions |= strchr(row_functions[op->kind].arguments, 'p') != NULL;
+        ids |= strchr(row_functions[op->kind].arguments, 'i') != NULL;
         turns |= op->rope >= 0;
         add_call(set, &s, chain, i);
     }
     add_pointers(set, &s, chain);
     sc_scope_flag(&s, "sums", sums);
     sc_scope_flag(&s, "positions", positions);
+    sc_scope_flag(&s, "ids", ids);
     sc_scope_flag(&s, "turns", turns);
+    sc_scope_flag(&s, "layered", is_layered(chain));
     if (s.rc)
         set->top->rc = s.rc;
 }
@@ -298,19 +337,13 @@ static void emit_rows(sc_cuda_set *set, sc_scope *item, const row_chain *chain) 
     for (int i = 0; i < chain->weights && weights; i++)
         weights = sc_pool_printf(pool, "%s, word(%s)", weights, weight_at(set, chain->weight[i]));
     sc_scope_text(&body, "fn", rows_name(set, chain));
+    sc_scope_flag(&body, "layered", is_layered(chain));
     sc_scope_text(&body, "weights", weights);
     if (body.rc)
         set->top->rc = body.rc;
 }
 
 /* ---- linears ---- */
-
-static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
-
-static const char *act_name(sc_cuda_set *set, sc_activation act) {
-    set->act[act] = true;
-    return act_names[act];
-}
 
 /* What is made of a sum, with its bias: total, and of a gated pair's second total_up. */
 static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
@@ -459,6 +492,13 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
     sc_emit_cuda_spans(&body, set->plan, a);
     sc_scope_text(&body, "q_norm_w", weight_at(set, a->q_norm));
     sc_scope_text(&body, "k_norm_w", weight_at(set, a->k_norm));
+    const bool keeps = a->k.value >= 0;
+    sc_scope_flag(&body, "keeps", keeps);
+    sc_scope_flag(&body, "offloading", set->plan->options.offloading); /* names source within */
+    sc_scope_text(
+        &body, "source",
+        keeps ? "layer"
+              : sc_pool_printf(set->top->pool, "%s_place[layer].source", set->plan->options.name));
     sc_scope_flag(&body, "sinks", a->sinks != NULL);
     if (a->sinks)
         sc_scope_text(&body, "sinks_w", weight_at(set, a->sinks));
@@ -537,10 +577,115 @@ static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
         set->top->rc = body.rc;
 }
 
+/* ---- states ---- */
+
+/* "x + row * X_STRIDE + 64", of a kernel's parameter; "0": there are no such elements. */
+static const char *row_text(const sc_cuda_set *set, const char *name, sc_span span, bool there,
+                            const char *suffix) {
+    return there ? sc_pool_printf(set->top->pool, "%s + row * %s", name,
+                                  with_suffix(set, span, suffix))
+                 : "0";
+}
+
+/* What a kernel writes, as floats and as operands. */
+static void emit_written(const sc_cuda_set *set, sc_scope *s, sc_span y) {
+    sc_scope_text(s, "y", row_text(set, "y", y, writes_floats(set, y), "_STRIDE"));
+    sc_scope_text(s, "to", row_text(set, "to", y, writes_operands(set, y), "_DEPTH"));
+}
+
+/* The same where it is launched. */
+static void emit_written_at(const sc_cuda_set *set, sc_scope *s, sc_span y) {
+    sc_pool *pool = set->top->pool;
+    sc_scope_text(s, "y_word",
+                  writes_floats(set, y) ? sc_pool_printf(pool, "word(at(p, %s))", floats_at(set, y))
+                                        : "0");
+    sc_scope_text(s, "to_word",
+                  writes_operands(set, y)
+                      ? sc_pool_printf(pool, "word(at(p, %s))", operands_at(set, y))
+                      : "0");
+}
+
+static void emit_conv(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
+    const sc_conv *c = &op->conv;
+    bool is_new;
+    const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
+    const char *name = kernel_name(set, "conv", text, &is_new);
+    if (is_new) {
+        sc_scope s = sc_scope_item(set->top, "conv_kernels");
+        sc_scope_text(&s, "fn", name);
+        sc_scope_text(&s, "fn_pad", sc_blanks(set->top->pool, name));
+        sc_scope_number(&s, "channels", c->channels);
+        sc_scope_number(&s, "columns", c->columns);
+        sc_scope_text(&s, "act", c->act ? act_name(set, c->act) : "");
+        sc_scope_flag(&s, "bias", c->bias != NULL);
+        sc_scope_text(&s, "x", row_text(set, "x", c->x, true, "_STRIDE"));
+        emit_written(set, &s, c->y);
+        if (s.rc)
+            set->top->rc = s.rc;
+    }
+    sc_scope body = sc_scope_item(item, "conv");
+    sc_scope_text(&body, "fn", name);
+    sc_scope_number(&body, "channels", c->channels);
+    sc_scope_number(&body, "state", c->state);
+    sc_scope_text(&body, "x_at", floats_at(set, c->x));
+    emit_written_at(set, &body, c->y);
+    sc_scope_text(&body, "conv_w", weight_at(set, c->w));
+    sc_scope_text(&body, "bias_w", weight_at(set, c->bias));
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
+static void new_scan(sc_cuda_set *set, const char *name, const sc_state_space *o) {
+    sc_scope s = sc_scope_item(set->top, "scan_kernels");
+    sc_scope_text(&s, "fn", name);
+    sc_scope_text(&s, "fn_pad", sc_blanks(set->top->pool, name));
+    sc_scope_number(&s, "heads", o->heads);
+    sc_scope_number(&s, "head_dim", o->head_dim);
+    sc_scope_number(&s, "groups", o->groups);
+    sc_scope_number(&s, "state_size", o->state_size);
+    sc_scope_flag(&s, "per_element", o->a_log->in > 1);
+    sc_scope_flag(&s, "dt_bias", o->dt_bias != NULL);
+    sc_scope_flag(&s, "limited_below", o->dt_least > 0);
+    sc_scope_real(&s, "dt_least", o->dt_least);
+    sc_scope_flag(&s, "limited_above", o->dt_most > 0);
+    sc_scope_real(&s, "dt_most", o->dt_most);
+    sc_scope_text(&s, "x", row_text(set, "x", o->x, true, "_STRIDE"));
+    sc_scope_text(&s, "dt", row_text(set, "dt", o->dt, true, "_STRIDE"));
+    sc_scope_text(&s, "b", row_text(set, "b", o->b, true, "_STRIDE"));
+    sc_scope_text(&s, "c", row_text(set, "c", o->c, true, "_STRIDE"));
+    emit_written(set, &s, o->y);
+    if (s.rc)
+        set->top->rc = s.rc;
+}
+
+static void emit_scan(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
+    const sc_state_space *o = &op->state_space;
+    bool is_new;
+    const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
+    const char *name = kernel_name(set, "scan", text, &is_new);
+    if (is_new)
+        new_scan(set, name, o);
+    sc_scope body = sc_scope_item(item, "scan");
+    sc_scope_text(&body, "fn", name);
+    sc_scope_number(&body, "lines", o->heads * o->head_dim);
+    sc_scope_number(&body, "state", o->state);
+    sc_scope_text(&body, "x_at", floats_at(set, o->x));
+    sc_scope_text(&body, "dt_at", floats_at(set, o->dt));
+    sc_scope_text(&body, "b_at", floats_at(set, o->b));
+    sc_scope_text(&body, "c_at", floats_at(set, o->c));
+    emit_written_at(set, &body, o->y);
+    sc_scope_text(&body, "a_log_w", weight_at(set, o->a_log));
+    sc_scope_text(&body, "d_w", weight_at(set, o->d));
+    sc_scope_text(&body, "dt_bias_w", weight_at(set, o->dt_bias));
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
 /* ---- lists ---- */
 
 void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts" };
+    static const char *const names[] = { "rows", "linear", "attention", "experts", "conv", "scan" };
+    enum { NAMES = sizeof names / sizeof *names };
     const sc_graph *g = set->plan->graph;
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
@@ -549,7 +694,7 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             chain.end == i + 1 && chain.end < list->ops && sc_plan_folded(g, list, chain.end);
         const sc_op *op = &list->op[folded ? chain.end : i];
         sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < 4; n++)
+        for (int n = 0; n < NAMES; n++)
             if (n != (int)op->kind)
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW)
@@ -558,8 +703,12 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             emit_linear(set, &item, op, folded ? &chain : NULL);
         else if (op->kind == SC_OP_ATTENTION)
             emit_attention(set, &item, &op->attention);
-        else
+        else if (op->kind == SC_OP_EXPERTS)
             emit_experts(set, &item, op);
+        else if (op->kind == SC_OP_CONV)
+            emit_conv(set, &item, op);
+        else
+            emit_scan(set, &item, op);
         i = op->kind == SC_OP_ROW ? chain.end : folded ? chain.end + 1 : i + 1;
         if (item.rc)
             set->top->rc = item.rc;

@@ -1,6 +1,6 @@
 {{! op.c - one operation of a list as a launch; w: where its weights begin. }}
 {{#rows}}
-    launch(p, {{fn}}_kernel, p->rows, 1, ROW_THREADS, WORDS(word(p->d->scratch){{weights}}));
+    launch(p, {{fn}}_kernel, p->rows, 1, ROW_THREADS, WORDS(word(p->d->scratch){{#layered}}, (uint64_t)layer{{/layered}}{{weights}}));
 {{/rows}}
 {{#linear}}
     {{fn}}(p{{#normed}}, {{norm_w}}{{/normed}}, {{linear_w}}, {{bias_w}});

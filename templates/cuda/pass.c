@@ -46,7 +46,7 @@ static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm, 
     kv *evicted_keys = p->cache->evicted_keys[{{shape}}], *evicted_values = p->cache->evicted_values[{{shape}}];
     launch(p, keep{{id}}_kernel, p->rows, KEEP{{id}}_GRID, ROW_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
-                 word(at(p, {{k_at}})), word(at(p, {{v_at}})), word(q_norm),
+                 {{#keeps}}word(at(p, {{k_at}})), word(at(p, {{v_at}})){{/keeps}}{{^keeps}}0, 0{{/keeps}}, word(q_norm),
                  word(k_norm), word(at(p, ANGLES_AT)), word(keys), word(values), word(evicted_keys),
                  word(evicted_values), word(at(p, QUERY_AT))));
     launch(p, attention{{id}}_kernel, (p->tokens * ATTENTION{{id}}_GROUP + ATTENTION{{id}}_QUERIES - 1) / ATTENTION{{id}}_QUERIES,
@@ -187,28 +187,54 @@ static void {{mixture}}(const pass *p, const unsigned char *gate_up, const unsig
 }
 
 {{/mixture_kernels}}
+{{#has_states}}
+/* The layer's state of that number: its rows are those of the cache. */
+static unsigned char *state_of(const pass *p, int layer, int state) {
+    return state_row(p->cache, {{name}}_place[layer].state + state, 0);
+}
+
+{{/has_states}}
 {{#kinds}}
 /* {{layer_list}}. */
 static void layer{{id}}(const pass *p, int layer) {
     const unsigned char *w = begin_weights(p, layer);
 {{#device_ops}}
 {{> cuda/op.c}}
+{{#conv}}
+    launch(p, {{fn}}_kernel, ({{channels}} + STATE_THREADS - 1) / STATE_THREADS, p->batch, STATE_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, {{x_at}})), {{y_word}}, {{to_word}}, word(state_of(p, layer, {{state}})),
+                 word({{conv_w}}), word({{bias_w}})));
+{{/conv}}
+{{#scan}}
+    launch(p, {{fn}}_kernel, ({{lines}} + STATE_THREADS / 32 - 1) / (STATE_THREADS / 32), p->batch, STATE_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, {{x_at}})), word(at(p, {{dt_at}})), word(at(p, {{b_at}})),
+                 word(at(p, {{c_at}})), {{y_word}}, {{to_word}}, word(state_of(p, layer, {{state}})),
+                 word({{a_log_w}}), word({{d_w}}), word({{dt_bias_w}})));
+{{/scan}}
 {{#attention}}
 {{#offloading}}
-    {{name}}_cache_begin(p->cache, layer);
+    {{name}}_cache_begin(p->cache, {{source}});
 {{/offloading}}
-    kv *keys = keys_of(p->cache, layer), *values = values_of(p->cache, layer);
+    kv *keys = keys_of(p->cache, {{source}}), *values = values_of(p->cache, {{source}});
     if (p->tokens == 1)
         launch(p, attend{{attention_id}}_kernel, ATTEND{{attention_id}}_SPLITS, p->batch * ATTEND{{attention_id}}_HEADS, ATTEND_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
-                     word(at(p, {{k_at}})), word(at(p, {{v_at}})),
+                     {{#keeps}}word(at(p, {{k_at}})), word(at(p, {{v_at}})){{/keeps}}{{^keeps}}0, 0{{/keeps}},
                      word({{q_norm_w}}), word({{k_norm_w}}), word(at(p, ANGLES_AT)), word(keys), word(values),
                      word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, {{attended}}_AT)){{#sinks}}, word({{sinks_w}}){{/sinks}}));
     else
         prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, {{#sinks}}{{sinks_w}}, {{/sinks}}keys, values);
+{{#keeps}}
 {{#offloading}}
     give_back(p, layer);
 {{/offloading}}
+{{/keeps}}
+{{^keeps}}
+{{#offloading}}
+    if ({{name}}_cache_used(p->cache, {{source}})) /* nothing new is in it */
+        {{name}}_cache_end(p->cache, {{source}});
+{{/offloading}}
+{{/keeps}}
 {{/attention}}
 {{/device_ops}}
 {{#weights_offloaded}}

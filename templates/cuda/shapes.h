@@ -56,6 +56,9 @@ enum {
     UNPACK_COLUMNS = 64, /* inputs of one panel that a block unpacks */
     ATTEND_THREADS = 128,
     ATTENTION_THREADS = 128,
+{{#has_states}}
+    STATE_THREADS = 128, /* conv, scan */
+{{/has_states}}
     END_COLUMNS = 1024, /* of a row that one block takes: end */
 {{#has_experts}}
     EXPERT_THREADS = 128,
@@ -101,7 +104,7 @@ enum {
     ATTEND{{id}}_SPLITS = {{attend_splits}},
     ATTEND{{id}}_HEADS = {{kv_heads}},
     KEEP{{id}}_GRID = {{keep_grid}}, /* blocks that share the heads of one token */
-    ATTENTION{{id}}_GROUP = {{group}},
+    ATTENTION{{id}}_GROUP = {{device_group}},
     ATTENTION{{id}}_QUERIES = {{tile_queries}},
 };
 {{/attentions}}

@@ -93,7 +93,7 @@ static void unpack_block(unpacking *u, int i, const unsigned char *from, unsigne
         break;
     case VECTOR:
         sc_cuda_move_runs(cuda, cuda->compute, to, 0, from, 0,
-                          (size_t)tensors[i].rows * sizeof(float), 1);
+                          (size_t)(tensors[i].rows * tensors[i].depth) * sizeof(float), 1);
         break;
     case PLAIN_ROWS:
         sc_cuda_move_runs(cuda, cuda->compute, to, (size_t)tensors[i].depth * WEIGHT_BYTES, from, row,
