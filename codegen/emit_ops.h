@@ -19,11 +19,23 @@ typedef struct {
         const char *text, *field, *name; /* sc_op_text; of its weight; of its function */
     } linear[SC_MOST_LINEARS];
     bool *fresh; /* [graph->values]: the operands beside the floats are those of the same floats */
-    bool used[SC_ROWS], head_norms, rotates, rounds, uses_softplus; /* attention's own */
+    bool used[SC_ROWS], head_norms, rotates, rounds, uses_softplus;
+    bool stores; /* operands, a vector at a time */ /* attention's own */
 } sc_op_set;
 
 /* "QKV" of "qkv". */
 const char *sc_macro(sc_pool *pool, const char *name);
+
+/* "m->x + row * X_STRIDE + 64" of a span; "vec_silu" of an activation, "" of none. */
+const char *sc_row_of(const sc_op_set *set, sc_span span);
+const char *sc_act_name(sc_activation act);
+
+/* emit_states.c: a function each, and its call as an item of the layer's operation; layers: those
+ * of the kind, as a comment says it. */
+void sc_emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers);
+void sc_emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
+                         const char *layers);
+void sc_emit_delta_rule(sc_op_set *set, sc_scope *item, const sc_delta_rule *d, const char *layers);
 
 int sc_emit_begin(sc_op_set *set, sc_error *err);
 /* The operations as items of that list of the scope; layer: one whose operations they are, -1:

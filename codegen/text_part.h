@@ -2,9 +2,10 @@
  * text_part.h - the text model of a multimodal checkpoint: its tensors under the names that it has
  * alone. What belongs to images or sound is left out.
  *
- * Published names: language_model.model.layers.0… and language_model.lm_head.weight (gemma3, llama4,
- * mistral3 as uploaded), model.language_model.layers.0… and lm_head.weight (transformers 5, gemma3n,
- * gemma4); beside them vision_tower.…, vision_model.…, multi_modal_projector.…, model.audio_tower.…
+ * Published names: language_model.model.layers.0… and language_model.lm_head.weight (gemma3,
+ * llama4, mistral3 as uploaded), model.language_model.layers.0… and lm_head.weight (transformers 5,
+ * gemma3n, gemma4); beside them vision_tower.…, vision_model.…, multi_modal_projector.…,
+ * model.audio_tower.…
  */
 #ifndef SC_TEXT_PART_H
 #define SC_TEXT_PART_H

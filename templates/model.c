@@ -148,14 +148,18 @@ typedef struct {
 } step;
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+{{#uses_most}}
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+{{/uses_most}}
 
 /* Of the b-th row of the pass. */
 static inline int64_t padding_of(const step *s, int64_t b) {
     return s->cache->now.padding[s->row[b]];
 }
 
+{{#uses_store}}
 static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
+{{/uses_store}}
 
 {{> ops/tile.c}}
 {{#uses_norm_row}}
@@ -294,6 +298,9 @@ static inline float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); 
 {{#state_spaces}}
 {{> ops/state_space.c}}
 {{/state_spaces}}
+{{#delta_rules}}
+{{> ops/delta_rule.c}}
+{{/delta_rules}}
 {{#indexes}}
 {{> ops/index.c}}
 {{/indexes}}
@@ -443,6 +450,10 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     choose_index{{index_id}}(s, thread);
     sc_threads_barrier(m->threads);
 {{/index}}
+{{#delta_rule}}
+    delta{{delta_rule_id}}(s, thread, layer, w);
+    sc_threads_barrier(m->threads);
+{{/delta_rule}}
 {{#state_space}}
     scan{{state_space_id}}(s, thread, layer, w);
     sc_threads_barrier(m->threads);

@@ -12,39 +12,39 @@
 
 Suite *casting_suite(void);
 
-static const char *const families[] = {
-    "bloom",         "cohere2",
-    "deepseek_v3",   "deepseek_v32",
-    "ernie4_5",      "exaone4",
-    "falcon",        "falcon_h1",
-    "falcon_new",    "gemma",
-    "gemma2",        "gemma3_text",
-    "gemma3n_text",  "gemma4_text",
-    "glm4",          "gpt2",
-    "gpt_neo",       "gpt_neox",
-    "gpt_oss",       "gpt_oss_mxfp4",
-    "granite",       "jamba",
-    "lfm2",          "llama",
-    "llama4_text",   "llama_rope3_bias",
-    "llama_yarn",    "mamba2",
-    "mistral",       "mixtral",
-    "nemotron_h",    "olmo2",
-    "olmo3",         "opt",
-    "phi",           "phi3",
-    "phi3_sliding",  "qwen2",
-    "qwen2_sliding", "qwen3",
-    "qwen3_moe",     "seed_oss",
-    "smollm3",       "stablelm",
-    "starcoder2",
-};
+static const char *const families[] = { "bloom",         "cohere2",
+                                        "deepseek_v3",   "deepseek_v32",
+                                        "ernie4_5",      "exaone4",
+                                        "falcon",        "falcon_h1",
+                                        "falcon_new",    "gemma",
+                                        "gemma2",        "gemma3_text",
+                                        "gemma3n_text",  "gemma4_text",
+                                        "glm4",          "gpt2",
+                                        "gpt_neo",       "gpt_neox",
+                                        "gpt_oss",       "gpt_oss_mxfp4",
+                                        "granite",       "jamba",
+                                        "lfm2",          "llama",
+                                        "llama4_text",   "llama_rope3_bias",
+                                        "llama_yarn",    "mamba2",
+                                        "mistral",       "mixtral",
+                                        "nemotron_h",    "olmo2",
+                                        "olmo3",         "opt",
+                                        "phi",           "phi3",
+                                        "phi3_sliding",  "qwen2",
+                                        "qwen2_sliding", "qwen3",
+                                        "qwen3_moe",     "qwen3_next",
+                                        "seed_oss",      "smollm3",
+                                        "stablelm",      "starcoder2" };
 static const char *const cases[] = { "short", "long", "batch2", "chunked" };
 /* Models of tests/reference/states/. */
 static const char *const switched[] = { "falcon_h1_gate_norm", "falcon_h1_norm_gate",
                                         "jamba_bias",          "lfm2_bias",
-                                        "mamba2_limits",       "nemotron_h_latent" };
+                                        "mamba2_limits",       "nemotron_h_latent",
+                                        "qwen3_next_bias" };
 enum { SWITCHED = sizeof switched / sizeof *switched };
 /* Those with convolutions or recurrent states. */
-static const char *const stateful[] = { "falcon_h1", "jamba", "lfm2", "mamba2", "nemotron_h" };
+static const char *const stateful[] = { "falcon_h1", "jamba",      "lfm2",
+                                        "mamba2",    "nemotron_h", "qwen3_next" };
 enum { STATEFUL = sizeof stateful / sizeof *stateful };
 enum { FAMILIES = sizeof families / sizeof *families, CASES = sizeof cases / sizeof *cases };
 
@@ -218,10 +218,12 @@ START_TEST(every_arch_computes_what_the_reference_does) {
 END_TEST
 
 /* Weights, activations and cache in two bytes: of every family within a share of the largest logit
- * that is twice what the worst of them needs. Jamba's matrices alone, rounded, move the logits of
- * states.py by 0.11. */
+ * that is twice what the worst of them needs. Rounding the matrices alone moves the logits of
+ * states.py by 0.11 of jamba and by 0.2 of qwen3_next: tokens choose other experts. */
 START_TEST(two_bytes_per_weight_stay_close) {
-    const double allowed = strcmp(families[_i], "jamba") ? 0.06 : 0.2;
+    const bool chooses_experts =
+        !strcmp(families[_i], "jamba") || !strcmp(families[_i], "qwen3_next");
+    const double allowed = chooses_experts ? 0.2 : 0.06;
     const bool chooses =
         !strcmp(families[_i], "deepseek_v32"); /* 6 keys, of scores that are close */
     const char *dtype = chooses ? "float16" : "bfloat16";
