@@ -21,7 +21,8 @@ int sc_cuda_begin(sc_cuda_set *set, sc_error *err) {
 }
 
 /* The kernel's name, stem0, stem1, … in order of first use; *is_new: it was not there before. */
-static const char *kernel_name(sc_cuda_set *set, const char *stem, const char *text, bool *is_new) {
+const char *sc_cuda_kernel_name(sc_cuda_set *set, const char *stem, const char *text,
+                                bool *is_new) {
     int number = 0;
     *is_new = false;
     for (int i = 0; i < set->kernels && text; i++) {
@@ -72,7 +73,7 @@ static const char *place_of(const sc_cuda_set *set, const char *buffer, int64_t 
               : sc_pool_printf(pool, "%s_AT", buffer);
 }
 
-static const char *floats_at(const sc_cuda_set *set, sc_span span) {
+const char *sc_cuda_floats_at(const sc_cuda_set *set, sc_span span) {
     return place_of(set, macro_of(set, span), span.at, sizeof(float));
 }
 
@@ -88,7 +89,7 @@ static const char *with_suffix(const sc_cuda_set *set, sc_span span, const char 
 }
 
 /* Where the weight lies, as C. */
-static const char *weight_at(const sc_cuda_set *set, const sc_weight *weight) {
+const char *sc_cuda_weight_at(const sc_cuda_set *set, const sc_weight *weight) {
     const sc_plan *plan = set->plan;
     for (int i = 0; i < plan->packed && weight; i++)
         if (plan->pack[i].weight == weight)
@@ -98,12 +99,12 @@ static const char *weight_at(const sc_cuda_set *set, const sc_weight *weight) {
 }
 
 /* y, and its operands beside it where it has such. */
-static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
+void sc_cuda_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
     const bool floats = writes_floats(set, y), twin = has_twin(set, y);
     sc_scope_text(s, "y_ctype", floats ? "float" : "operand");
     sc_scope_text(s, "y_from", floats ? "" : "operand_of");
     sc_scope_text(s, "y_row", with_suffix(set, y, floats ? "_STRIDE" : "_DEPTH"));
-    sc_scope_text(s, "y_at", floats ? floats_at(set, y) : operands_at(set, y));
+    sc_scope_text(s, "y_at", floats ? sc_cuda_floats_at(set, y) : operands_at(set, y));
     sc_scope_flag(s, "twin", twin);
     if (twin) {
         sc_scope_text(s, "twin_row", with_suffix(set, y, "_DEPTH"));
@@ -113,7 +114,7 @@ static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
 
 static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
 
-static const char *act_name(sc_cuda_set *set, sc_activation act) {
+const char *sc_cuda_act(sc_cuda_set *set, sc_activation act) {
     set->act[act] = true;
     return act_names[act];
 }
@@ -228,7 +229,7 @@ static const char *row_argument(sc_cuda_set *set, const row_chain *chain, const 
     case 'i':
         return "id";
     case 't':
-        return act_name(set, op->act);
+        return sc_cuda_act(set, op->act);
     case 'r':
         return sc_pool_printf(pool,
                               "angles + ROPE%d_COS + row * ROPE%d_PAIRS, angles + ROPE%d_SIN + row "
@@ -324,7 +325,7 @@ static const char *rows_name(sc_cuda_set *set, const row_chain *chain) {
                                      op->w ? weight_number(chain, op->w) : -1,
                                      op->w2 ? weight_number(chain, op->w2) : -1);
     }
-    const char *name = kernel_name(set, "rows", text, &is_new);
+    const char *name = sc_cuda_kernel_name(set, "rows", text, &is_new);
     if (is_new)
         new_rows(set, name, chain);
     return name;
@@ -335,7 +336,8 @@ static void emit_rows(sc_cuda_set *set, sc_scope *item, const row_chain *chain) 
     sc_scope body = sc_scope_item(item, "rows");
     const char *weights = "";
     for (int i = 0; i < chain->weights && weights; i++)
-        weights = sc_pool_printf(pool, "%s, word(%s)", weights, weight_at(set, chain->weight[i]));
+        weights =
+            sc_pool_printf(pool, "%s, word(%s)", weights, sc_cuda_weight_at(set, chain->weight[i]));
     sc_scope_text(&body, "fn", rows_name(set, chain));
     sc_scope_flag(&body, "layered", is_layered(chain));
     sc_scope_text(&body, "weights", weights);
@@ -354,7 +356,7 @@ static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
     if (scaled && l->gated) /* of the gate, before its activation */
         text = sc_pool_printf(pool, "total * %s", by);
     if (l->act && text)
-        text = sc_pool_printf(pool, "%s(%s)", act_name(set, l->act), text);
+        text = sc_pool_printf(pool, "%s(%s)", sc_cuda_act(set, l->act), text);
     if (l->gated && text)
         text = sc_pool_printf(pool, "%s * total_up", text);
     else if (scaled && text)
@@ -394,7 +396,7 @@ static void emit_kernel(sc_cuda_set *set, sc_scope *s, const char *name, const s
 static void emit_source(const sc_cuda_set *set, sc_scope *s, sc_span x, const sc_row_op *norm) {
     sc_scope_text(s, "x_at", operands_at(set, x));
     sc_scope_text(s, "x_row", with_suffix(set, x, "_DEPTH"));
-    sc_scope_text(s, "decode_x_at", norm ? floats_at(set, norm->a) : operands_at(set, x));
+    sc_scope_text(s, "decode_x_at", norm ? sc_cuda_floats_at(set, norm->a) : operands_at(set, x));
     sc_scope_text(s, "decode_x_row",
                   norm ? with_suffix(set, norm->a, "_STRIDE") : with_suffix(set, x, "_DEPTH"));
 }
@@ -414,7 +416,7 @@ static void new_linear(sc_cuda_set *set, const char *name, const sc_linear *l,
     sc_scope s = sc_scope_item(set->top, "device_linears");
     emit_kernel(set, &s, name, l, folded, false);
     emit_source(set, &s, l->x, folded);
-    emit_target(set, &s, l->y);
+    sc_cuda_target(set, &s, l->y);
     sc_scope_text(&s, "what", linear_what(set, l));
     sc_scope_flag(&s, "ended", sc_plan_ends(set->plan, l));
     sc_scope_text(&s, "sums_row", "SUMS_STRIDE");
@@ -434,16 +436,16 @@ static void emit_linear(sc_cuda_set *set, sc_scope *item, const sc_op *op, const
         const char *before = sc_op_text(pool, set->plan->graph, &norm->list->op[norm->first]);
         text = before ? sc_pool_printf(pool, "%s of %s", text, before) : NULL;
     }
-    const char *name = kernel_name(set, l->w->field, text, &is_new);
+    const char *name = sc_cuda_kernel_name(set, l->w->field, text, &is_new);
     if (is_new)
         new_linear(set, name, l, norm);
     sc_scope body = sc_scope_item(item, "linear");
     sc_scope_text(&body, "fn", name);
     sc_scope_flag(&body, "normed", norm != NULL);
     if (norm)
-        sc_scope_text(&body, "norm_w", weight_at(set, norm->weight[0]));
-    sc_scope_text(&body, "linear_w", weight_at(set, l->w));
-    sc_scope_text(&body, "bias_w", weight_at(set, l->bias));
+        sc_scope_text(&body, "norm_w", sc_cuda_weight_at(set, norm->weight[0]));
+    sc_scope_text(&body, "linear_w", sc_cuda_weight_at(set, l->w));
+    sc_scope_text(&body, "bias_w", sc_cuda_weight_at(set, l->bias));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -474,8 +476,8 @@ static void emit_head(sc_cuda_set *set) {
     sc_scope_text(&s, "sums_row", "VOCAB");
     sc_scope_number(&s, "x_size", is_single(set) ? 4 : 2);
     sc_scope_number(&s, "decode_x_size", is_single(set) || norm ? 4 : 2);
-    sc_scope_text(&s, "norm_w", norm ? weight_at(set, last.weight[0]) : "NULL");
-    sc_scope_text(&s, "bias_w", weight_at(set, g->lm_head_bias));
+    sc_scope_text(&s, "norm_w", norm ? sc_cuda_weight_at(set, last.weight[0]) : "NULL");
+    sc_scope_text(&s, "bias_w", sc_cuda_weight_at(set, g->lm_head_bias));
     /* Whether operations come between the layers and the head, and even where decode's head takes
      * its norm in. */
     sc_scope_flag(set->top, "closes", g->last.ops > 0);
@@ -490,8 +492,8 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
     sc_scope body = sc_scope_item(item, "attention");
     sc_scope_number(&body, "attention_id", set->kind);
     sc_emit_cuda_spans(&body, set->plan, a);
-    sc_scope_text(&body, "q_norm_w", weight_at(set, a->q_norm));
-    sc_scope_text(&body, "k_norm_w", weight_at(set, a->k_norm));
+    sc_scope_text(&body, "q_norm_w", sc_cuda_weight_at(set, a->q_norm));
+    sc_scope_text(&body, "k_norm_w", sc_cuda_weight_at(set, a->k_norm));
     const bool keeps = a->k.value >= 0;
     sc_scope_flag(&body, "keeps", keeps);
     sc_scope_flag(&body, "offloading", set->plan->options.offloading); /* names source within */
@@ -501,7 +503,7 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
               : sc_pool_printf(set->top->pool, "%s_place[layer].source", set->plan->options.name));
     sc_scope_flag(&body, "sinks", a->sinks != NULL);
     if (a->sinks)
-        sc_scope_text(&body, "sinks_w", weight_at(set, a->sinks));
+        sc_scope_text(&body, "sinks_w", sc_cuda_weight_at(set, a->sinks));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -551,10 +553,10 @@ static void new_mixture(sc_cuda_set *set, const char *name, const sc_experts *e)
     set->limits |= e->limit > 0;
     sc_scope_text(&s, "x_at", operands_at(set, e->x));
     sc_scope_text(&s, "x_row", with_suffix(set, e->x, "_DEPTH"));
-    sc_scope_text(&s, "route_at", floats_at(set, e->route));
+    sc_scope_text(&s, "route_at", sc_cuda_floats_at(set, e->route));
     sc_scope_text(&s, "route_row", with_suffix(set, e->route, "_STRIDE"));
     sc_scope_flag(&s, "decode_linears", sc_cuda_decodes(set->plan));
-    emit_target(set, &s, e->out);
+    sc_cuda_target(set, &s, e->out);
     add_expert_linear(set, &s, name, e, true);
     add_expert_linear(set, &s, name, e, false);
     if (s.rc)
@@ -564,119 +566,15 @@ static void new_mixture(sc_cuda_set *set, const char *name, const sc_experts *e)
 static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
     bool is_new;
     const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
-    const char *name = kernel_name(set, "experts", text, &is_new);
+    const char *name = sc_cuda_kernel_name(set, "experts", text, &is_new);
     if (is_new)
         new_mixture(set, name, &op->experts);
     sc_scope body = sc_scope_item(item, "experts");
     sc_scope_text(&body, "fn", name);
-    sc_scope_text(&body, "gate_up_w", weight_at(set, op->experts.gate_up));
-    sc_scope_text(&body, "down_w", weight_at(set, op->experts.down));
-    sc_scope_text(&body, "gate_up_bias_w", weight_at(set, op->experts.gate_up_bias));
-    sc_scope_text(&body, "down_bias_w", weight_at(set, op->experts.down_bias));
-    if (body.rc)
-        set->top->rc = body.rc;
-}
-
-/* ---- states ---- */
-
-/* "x + row * X_STRIDE + 64", of a kernel's parameter; "0": there are no such elements. */
-static const char *row_text(const sc_cuda_set *set, const char *name, sc_span span, bool there,
-                            const char *suffix) {
-    return there ? sc_pool_printf(set->top->pool, "%s + row * %s", name,
-                                  with_suffix(set, span, suffix))
-                 : "0";
-}
-
-/* What a kernel writes, as floats and as operands. */
-static void emit_written(const sc_cuda_set *set, sc_scope *s, sc_span y) {
-    sc_scope_text(s, "y", row_text(set, "y", y, writes_floats(set, y), "_STRIDE"));
-    sc_scope_text(s, "to", row_text(set, "to", y, writes_operands(set, y), "_DEPTH"));
-}
-
-/* The same where it is launched. */
-static void emit_written_at(const sc_cuda_set *set, sc_scope *s, sc_span y) {
-    sc_pool *pool = set->top->pool;
-    sc_scope_text(s, "y_word",
-                  writes_floats(set, y) ? sc_pool_printf(pool, "word(at(p, %s))", floats_at(set, y))
-                                        : "0");
-    sc_scope_text(s, "to_word",
-                  writes_operands(set, y)
-                      ? sc_pool_printf(pool, "word(at(p, %s))", operands_at(set, y))
-                      : "0");
-}
-
-static void emit_conv(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
-    const sc_conv *c = &op->conv;
-    bool is_new;
-    const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
-    const char *name = kernel_name(set, "conv", text, &is_new);
-    if (is_new) {
-        sc_scope s = sc_scope_item(set->top, "conv_kernels");
-        sc_scope_text(&s, "fn", name);
-        sc_scope_text(&s, "fn_pad", sc_blanks(set->top->pool, name));
-        sc_scope_number(&s, "channels", c->channels);
-        sc_scope_number(&s, "columns", c->columns);
-        sc_scope_text(&s, "act", c->act ? act_name(set, c->act) : "");
-        sc_scope_flag(&s, "bias", c->bias != NULL);
-        sc_scope_text(&s, "x", row_text(set, "x", c->x, true, "_STRIDE"));
-        emit_written(set, &s, c->y);
-        if (s.rc)
-            set->top->rc = s.rc;
-    }
-    sc_scope body = sc_scope_item(item, "conv");
-    sc_scope_text(&body, "fn", name);
-    sc_scope_number(&body, "channels", c->channels);
-    sc_scope_number(&body, "state", c->state);
-    sc_scope_text(&body, "x_at", floats_at(set, c->x));
-    emit_written_at(set, &body, c->y);
-    sc_scope_text(&body, "conv_w", weight_at(set, c->w));
-    sc_scope_text(&body, "bias_w", weight_at(set, c->bias));
-    if (body.rc)
-        set->top->rc = body.rc;
-}
-
-static void new_scan(sc_cuda_set *set, const char *name, const sc_state_space *o) {
-    sc_scope s = sc_scope_item(set->top, "scan_kernels");
-    sc_scope_text(&s, "fn", name);
-    sc_scope_text(&s, "fn_pad", sc_blanks(set->top->pool, name));
-    sc_scope_number(&s, "heads", o->heads);
-    sc_scope_number(&s, "head_dim", o->head_dim);
-    sc_scope_number(&s, "groups", o->groups);
-    sc_scope_number(&s, "state_size", o->state_size);
-    sc_scope_flag(&s, "per_element", o->a_log->in > 1);
-    sc_scope_flag(&s, "dt_bias", o->dt_bias != NULL);
-    sc_scope_flag(&s, "limited_below", o->dt_least > 0);
-    sc_scope_real(&s, "dt_least", o->dt_least);
-    sc_scope_flag(&s, "limited_above", o->dt_most > 0);
-    sc_scope_real(&s, "dt_most", o->dt_most);
-    sc_scope_text(&s, "x", row_text(set, "x", o->x, true, "_STRIDE"));
-    sc_scope_text(&s, "dt", row_text(set, "dt", o->dt, true, "_STRIDE"));
-    sc_scope_text(&s, "b", row_text(set, "b", o->b, true, "_STRIDE"));
-    sc_scope_text(&s, "c", row_text(set, "c", o->c, true, "_STRIDE"));
-    emit_written(set, &s, o->y);
-    if (s.rc)
-        set->top->rc = s.rc;
-}
-
-static void emit_scan(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
-    const sc_state_space *o = &op->state_space;
-    bool is_new;
-    const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
-    const char *name = kernel_name(set, "scan", text, &is_new);
-    if (is_new)
-        new_scan(set, name, o);
-    sc_scope body = sc_scope_item(item, "scan");
-    sc_scope_text(&body, "fn", name);
-    sc_scope_number(&body, "lines", o->heads * o->head_dim);
-    sc_scope_number(&body, "state", o->state);
-    sc_scope_text(&body, "x_at", floats_at(set, o->x));
-    sc_scope_text(&body, "dt_at", floats_at(set, o->dt));
-    sc_scope_text(&body, "b_at", floats_at(set, o->b));
-    sc_scope_text(&body, "c_at", floats_at(set, o->c));
-    emit_written_at(set, &body, o->y);
-    sc_scope_text(&body, "a_log_w", weight_at(set, o->a_log));
-    sc_scope_text(&body, "d_w", weight_at(set, o->d));
-    sc_scope_text(&body, "dt_bias_w", weight_at(set, o->dt_bias));
+    sc_scope_text(&body, "gate_up_w", sc_cuda_weight_at(set, op->experts.gate_up));
+    sc_scope_text(&body, "down_w", sc_cuda_weight_at(set, op->experts.down));
+    sc_scope_text(&body, "gate_up_bias_w", sc_cuda_weight_at(set, op->experts.gate_up_bias));
+    sc_scope_text(&body, "down_bias_w", sc_cuda_weight_at(set, op->experts.down_bias));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -684,8 +582,8 @@ static void emit_scan(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
 /* ---- lists ---- */
 
 void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts", "conv", "scan" };
-    enum { NAMES = sizeof names / sizeof *names };
+    static const char *const names[] = { "rows",    "linear", "attention",
+                                         "experts", "conv",   "state_space" };
     const sc_graph *g = set->plan->graph;
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
@@ -694,7 +592,7 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             chain.end == i + 1 && chain.end < list->ops && sc_plan_folded(g, list, chain.end);
         const sc_op *op = &list->op[folded ? chain.end : i];
         sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < NAMES; n++)
+        for (int n = 0; n < (int)(sizeof names / sizeof *names); n++)
             if (n != (int)op->kind)
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW)
@@ -703,12 +601,12 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             emit_linear(set, &item, op, folded ? &chain : NULL);
         else if (op->kind == SC_OP_ATTENTION)
             emit_attention(set, &item, &op->attention);
-        else if (op->kind == SC_OP_EXPERTS)
-            emit_experts(set, &item, op);
         else if (op->kind == SC_OP_CONV)
-            emit_conv(set, &item, op);
+            sc_cuda_conv(set, &item, op);
+        else if (op->kind == SC_OP_STATE_SPACE)
+            sc_cuda_state_space(set, &item, op);
         else
-            emit_scan(set, &item, op);
+            emit_experts(set, &item, op);
         i = op->kind == SC_OP_ROW ? chain.end : folded ? chain.end + 1 : i + 1;
         if (item.rc)
             set->top->rc = item.rc;
@@ -731,7 +629,7 @@ static void emit_values(sc_cuda_set *set) {
             set->top->rc = s.rc;
     }
     const sc_span x = g->embedded;
-    sc_scope_text(set->top, "embed_at", floats_at(set, x));
+    sc_scope_text(set->top, "embed_at", sc_cuda_floats_at(set, x));
     sc_scope_text(set->top, "embed_row", with_suffix(set, x, "_STRIDE"));
     sc_scope_flag(set->top, "embed_twin", has_twin(set, x));
     if (has_twin(set, x)) {

@@ -225,6 +225,7 @@ static void new_linear(sc_op_set *set, const sc_linear *l, const char *name) {
     const int64_t lanes = plan->panel / 2, unit = l->gated ? lanes : plan->panel;
     const sc_value *y = value_of(set, l->y);
     const bool operands = y->operand && !y->floats;
+    set->stores |= operands;
     sc_scope s = sc_scope_item(set->top, "linears");
     sc_scope_text(&s, "fn", name);
     sc_scope_text(&s, "fn_pad", sc_blanks(pool, name));
@@ -394,6 +395,7 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     const sc_plan *plan = set->plan;
     const int64_t lanes = plan->panel / 2, panel = plan->panel;
     const bool pairs = plan->pairs;
+    set->stores = true;
     sc_scope s = sc_scope_item(set->top, "mixtures");
     sc_scope_number(&s, "id", set->kind);
     sc_scope_text(&s, "layer_list", layers);
@@ -526,11 +528,13 @@ void sc_emit_end(sc_op_set *set) {
         sc_scope_flag(set->top,
                       sc_pool_printf(set->top->pool, "uses_%s", row_functions[i].function),
                       set->used[i]);
-    sc_scope_flag(set->top, "uses_position",
-                  set->used[SC_ROW_POSITION] || set->used[SC_ROW_TEMPERATURE]);
+    const bool positions = set->used[SC_ROW_POSITION] || set->used[SC_ROW_TEMPERATURE];
+    sc_scope_flag(set->top, "uses_position", positions);
+    sc_scope_flag(set->top, "uses_most", positions || set->plan->attention_dim > 0);
     sc_scope_flag(set->top, "uses_token", set->used[SC_ROW_LOOKUP]);
     sc_scope_flag(set->top, "uses_norm_row", set->head_norms || set->used[SC_ROW_RMS_NORM]);
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
     sc_scope_flag(set->top, "uses_weight_of", set->rounds);
+    sc_scope_flag(set->top, "uses_store", set->stores || set->plan->pairs);
     sc_scope_flag(set->top, "uses_softplus", set->uses_softplus);
 }

@@ -19,7 +19,8 @@ typedef struct {
         const char *text, *field, *name; /* sc_op_text; of its weight; of its function */
     } linear[SC_MOST_LINEARS];
     bool *fresh; /* [graph->values]: the operands beside the floats are those of the same floats */
-    bool used[SC_ROWS], head_norms, rotates, rounds, uses_softplus; /* attention's own */
+    bool used[SC_ROWS], head_norms, rotates, rounds, uses_softplus;
+    bool stores; /* operands, a vector at a time */ /* attention's own */
 } sc_op_set;
 
 /* "QKV" of "qkv". */

@@ -108,7 +108,6 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                 .act = c->act,
                                 .x = c->x,
                                 .y = c->y,
-                                .state = c->state,
                                 .w = c->w,
                                 .bias = c->bias };
         if (!is_between((int)c->act, SC_ACT_RELU2) || !is_fixed(c->x) || !is_fixed(c->y))
@@ -126,7 +125,6 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                               .b = o->b,
                                               .c = o->c,
                                               .y = o->y,
-                                              .state = o->state,
                                               .a_log = o->a_log,
                                               .d = o->d,
                                               .dt_bias = o->dt_bias };

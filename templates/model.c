@@ -148,14 +148,18 @@ typedef struct {
 } step;
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+{{#uses_most}}
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+{{/uses_most}}
 
 /* Of the b-th row of the pass. */
 static inline int64_t padding_of(const step *s, int64_t b) {
     return s->cache->now.padding[s->row[b]];
 }
 
+{{#uses_store}}
 static inline void store_operand(operand *p, vec v) { {{operand_store}}(p, v); }
+{{/uses_store}}
 
 {{> ops/tile.c}}
 {{#uses_norm_row}}

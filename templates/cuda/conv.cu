@@ -1,48 +1,69 @@
+{{! conv.cu - a convolution of each channel over the tokens so far; decode and prefill alike. }}
 /*
- * A convolution of {{channels}} channels over {{columns}} columns:
- * y[t] = act(bias + sum over k of w[k] x[t - {{columns}} + 1 + k]), where x is as the cache keeps it, so that
- * nobody sees where a prompt was cut. The last columns of x are the layer's conv_state, oldest first.
+ * y[t] = {{#activated}}{{act}}({{/activated}}{{#bias}}bias + {{/bias}}sum over k of w[k] x[t - {{columns}} + 1 + k]{{#activated}}){{/activated}} of each channel, x as the cache keeps it. The last
+ * columns of x are the layer's state [rows, channels, columns], oldest first; padding leaves it as
+ * it is. As templates/ops/conv.c.
  *
- * Grid [ceil({{channels}} / STATE_THREADS), batch], block STATE_THREADS. A thread has one channel of one row
- * of the batch; its tokens follow each other.
+ * Grid [{{fn}}_GRID, batch], block CONV_THREADS. A thread has one channel of one row of the batch,
+ * whose tokens follow each other, and adds in rising k. {{fn}}_AHEAD of them are fetched at once,
+ * before y is written, which may lie over x.
  */
-extern "C" __global__ void __launch_bounds__(STATE_THREADS)
-    {{fn}}_kernel(const step *s, const float *x, float *y, operand *to, weight *state, const float *w,
-    {{fn_pad}}           const float *bias) {
-    enum { CHANNELS = {{channels}}, COLUMNS = {{columns}} };
-    const int channel = (int)blockIdx.x * STATE_THREADS + (int)threadIdx.x, batch = (int)blockIdx.y;
-    if (channel >= CHANNELS || batch >= s->batch)
+enum { {{fn}}_AHEAD = 8 };
+
+extern "C" __global__ void __launch_bounds__(CONV_THREADS)
+    {{fn}}_kernel(const step *s, const float *x, const float *w, const float *bias, operand *state,
+    {{fn_pad}}        {{y_ctype}} *y{{#twin}}, operand *y_operands{{/twin}}) {
+    const long long batch = blockIdx.y;
+    const int channel = (int)blockIdx.x * CONV_THREADS + (int)threadIdx.x;
+    if (batch >= s->batch || channel >= {{fn}}_CHANNELS)
         return;
-    weight *kept = state + (s->row[batch] * CHANNELS + channel) * COLUMNS;
-    float column[COLUMNS], tap[COLUMNS];
-#pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
-        column[k] = weight_float(kept[k]);
-        tap[k] = w[channel * COLUMNS + k];
+    const int tokens = (int)s->tokens;
+    const int padding = (int)least(tokens, most(0, s->padding[batch] - s->seen[batch]));
+    float column[{{fn}}_COLUMNS], tap[{{fn}}_COLUMNS];
+    state += (s->row[batch] * {{fn}}_CHANNELS + channel) * {{fn}}_COLUMNS;
+    for (int k = 0; k < {{fn}}_COLUMNS; k++) {
+        column[k] = weight_float(state[k]);
+        tap[k] = w[channel * {{fn}}_COLUMNS + k];
     }
-    (void)y; /* one of them may not be wanted */
-    (void)to;
+{{#bias}}
+    const float offset = bias[channel];
+{{/bias}}
 {{^bias}}
+    const float offset = 0;
     (void)bias;
 {{/bias}}
-    for (int token = 0; token < s->tokens; token++) {
-        const long long row = batch * s->tokens + token;
-        if (s->seen[batch] + token < s->padding[batch]) {
-            put({{y}}, {{to}}, channel, 0.0f);
-            continue;
+    x += batch * tokens * {{x_row}} + channel;
+    y += batch * tokens * {{y_row}} + channel;
+{{#twin}}
+    y_operands += batch * tokens * {{twin_row}} + channel;
+{{/twin}}
+    for (int begin = 0; begin < tokens; begin += {{fn}}_AHEAD) {
+        float ahead[{{fn}}_AHEAD];
+#pragma unroll
+        for (int i = 0; i < {{fn}}_AHEAD; i++)
+            ahead[i] = begin + i < tokens ? x[(long long)(begin + i) * {{x_row}}] : 0;
+#pragma unroll
+        for (int i = 0; i < {{fn}}_AHEAD; i++) {
+            const long long token = begin + i;
+            float made = 0;
+            if (token >= tokens)
+                break;
+            if (token >= padding) {
+                for (int k = 1; k < {{fn}}_COLUMNS; k++)
+                    column[k - 1] = column[k];
+                column[{{fn}}_COLUMNS - 1] = weight_float(operand_of(ahead[i]));
+                float sum = offset;
+                for (int k = 0; k < {{fn}}_COLUMNS; k++)
+                    sum = fmaf(column[k], tap[k], sum);
+                made = {{act}}(sum);
+            }
+            y[token * {{y_row}}] = {{y_from}}(made);
+{{#twin}}
+            y_operands[token * {{twin_row}}] = operand_of(made);
+{{/twin}}
         }
-#pragma unroll
-        for (int k = 1; k < COLUMNS; k++)
-            column[k - 1] = column[k];
-        column[COLUMNS - 1] = weight_float(operand_of(({{x}})[channel]));
-        float sum = {{#bias}}bias[channel]{{/bias}}{{^bias}}0{{/bias}};
-#pragma unroll
-        for (int k = 0; k < COLUMNS; k++)
-            sum = fmaf(column[k], tap[k], sum);
-        put({{y}}, {{to}}, channel, {{act}}(sum));
     }
-#pragma unroll
-    for (int k = 0; k < COLUMNS; k++)
-        kept[k] = operand_of(column[k]);
+    for (int k = 0; k < {{fn}}_COLUMNS; k++)
+        state[k] = operand_of(column[k]);
 }
 

@@ -70,7 +70,7 @@ typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
 {{> cuda/conv.cu}}
 {{/conv_kernels}}
 {{#scan_kernels}}
-{{> cuda/scan.cu}}
+{{> cuda/state_space.cu}}
 {{/scan_kernels}}
 {{> cuda/bias.cu}}
 {{> cuda/pick.cu}}

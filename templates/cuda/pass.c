@@ -187,30 +187,12 @@ static void {{mixture}}(const pass *p, const unsigned char *gate_up, const unsig
 }
 
 {{/mixture_kernels}}
-{{#has_states}}
-/* The layer's state of that number: its rows are those of the cache. */
-static unsigned char *state_of(const pass *p, int layer, int state) {
-    return state_row(p->cache, {{name}}_place[layer].state + state, 0);
-}
-
-{{/has_states}}
 {{#kinds}}
 /* {{layer_list}}. */
 static void layer{{id}}(const pass *p, int layer) {
     const unsigned char *w = begin_weights(p, layer);
 {{#device_ops}}
 {{> cuda/op.c}}
-{{#conv}}
-    launch(p, {{fn}}_kernel, ({{channels}} + STATE_THREADS - 1) / STATE_THREADS, p->batch, STATE_THREADS,
-           WORDS(word(at(p, STEP_AT)), word(at(p, {{x_at}})), {{y_word}}, {{to_word}}, word(state_of(p, layer, {{state}})),
-                 word({{conv_w}}), word({{bias_w}})));
-{{/conv}}
-{{#scan}}
-    launch(p, {{fn}}_kernel, ({{lines}} + STATE_THREADS / 32 - 1) / (STATE_THREADS / 32), p->batch, STATE_THREADS,
-           WORDS(word(at(p, STEP_AT)), word(at(p, {{x_at}})), word(at(p, {{dt_at}})), word(at(p, {{b_at}})),
-                 word(at(p, {{c_at}})), {{y_word}}, {{to_word}}, word(state_of(p, layer, {{state}})),
-                 word({{a_log_w}}), word({{d_w}}), word({{dt_bias_w}})));
-{{/scan}}
 {{#attention}}
 {{#offloading}}
     {{name}}_cache_begin(p->cache, {{source}});
