@@ -138,7 +138,7 @@ static void read_window(sc_reader *r) {
     sc_read_record(r, "sliding_window", "null", "rule: use_sliding_window is false");
 }
 
-static void read_act(sc_reader *r) {
+static sc_activation read_act(sc_reader *r, const char *key, const char *usual) {
     static const struct {
         const char *name;
         sc_activation act;
@@ -148,21 +148,20 @@ static void read_act(sc_reader *r) {
         { "gelu_new", SC_ACT_GELU_TANH }, { "gelu_fast", SC_ACT_GELU_TANH },
         { "relu", SC_ACT_RELU },          { "relu2", SC_ACT_RELU2 },
     };
-    const sc_family *f = r->config->family;
-    const char *key = f->act_key ? f->act_key : "hidden_act";
     const cJSON *item = sc_read_item(r, key);
-    const char *usual = f->hidden_act ? f->hidden_act : "silu";
     const char *name = !item ? usual : cJSON_IsString(item) ? item->valuestring : "";
+    sc_activation act = SC_ACT_NONE;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name))
-            r->config->hidden_act = known[i].act;
-    if (!r->config->hidden_act)
+            act = known[i].act;
+    if (!act)
         sc_read_fail(r, key,
                      sc_pool_printf(r->pool,
                                     "%s is none of silu, gelu, gelu_pytorch_tanh, gelu_new, relu, "
                                     "relu2",
                                     sc_read_quote(r, item)));
     sc_read_record(r, key, name, item ? r->file : sc_read_by_default(r));
+    return act;
 }
 
 static void read_dtype(sc_reader *r) {
@@ -337,28 +336,32 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
     else if (key->kind == SC_KEY_FIXED)
         value->number = read_fixed(r, key);
+    else if (key->kind == SC_KEY_ACT)
+        value->number = read_act(r, key->key, "silu");
     else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS ||
              key->kind == SC_KEY_MLPS) {
         if (item && !cJSON_IsNull(item))
             read_numbers(r, key, item, value);
     } else if (key->kind != SC_KEY_NOTHING) {
         int64_t whole = 0;
+        const bool counts = key->kind == SC_KEY_COUNT || key->kind == SC_KEY_AUTO;
+        const bool automatic = key->kind == SC_KEY_AUTO && item && cJSON_IsString(item) &&
+                               !strcmp(item->valuestring, "auto");
         const bool null = item && cJSON_IsNull(item);
         const bool number = item && cJSON_IsNumber(item) && isfinite(item->valuedouble);
-        if (null && null_ok)
+        if ((null && null_ok) || automatic)
             value->number = SC_NULL;
-        else if (item &&
-                 (!number || (key->kind == SC_KEY_COUNT &&
-                              (!sc_json_int(item, &whole) || whole < 0 || whole > SC_LARGEST))))
-            sc_read_fail(
-                r, key->key,
-                sc_pool_printf(r->pool, "%s is no %s", sc_read_quote(r, item),
-                               key->kind == SC_KEY_COUNT ? "whole number from 0 on" : "number"));
+        else if (item && (!number || (counts && (!sc_json_int(item, &whole) || whole < 0 ||
+                                                 whole > SC_LARGEST))))
+            sc_read_fail(r, key->key,
+                         sc_pool_printf(r->pool, "%s is no %s", sc_read_quote(r, item),
+                                        counts ? "whole number from 0 on" : "number"));
         else if (item)
             value->number = item->valuedouble;
         sc_read_record(r, key->key,
-                       value->number < 0 && null_ok ? "null"
-                                                    : sc_read_number_text(r->pool, value->number),
+                       value->number < 0 && key->kind == SC_KEY_AUTO ? "auto"
+                       : value->number < 0 && null_ok                ? "null"
+                                                      : sc_read_number_text(r->pool, value->number),
                        item ? r->file : sc_read_by_default(r));
     }
 }
@@ -407,7 +410,8 @@ static void read_model(sc_reader *r, const cJSON *generation) {
         c->intermediate_size = sc_read_count(r, "intermediate_size", f->intermediate_size, false);
     if (!f->no_rope)
         sc_read_rope(r);
-    read_act(r);
+    c->hidden_act =
+        read_act(r, f->act_key ? f->act_key : "hidden_act", f->hidden_act ? f->hidden_act : "silu");
     c->rms_norm_eps = sc_read_real(r, r->json, "", f->eps_key ? f->eps_key : "rms_norm_eps",
                                    f->eps > 0 ? f->eps : 1e-6);
     c->tie_word_embeddings = sc_read_flag(r, "tie_word_embeddings", f->tied);

@@ -69,6 +69,7 @@ typedef struct {
     int64_t mask_window;    /* of a full layer whose queries see fewer keys than it keeps; 0: all */
     int64_t index_head_dim; /* width of the indexer's keys; 0: none */
     bool no_rope;
+    bool moe; /* a dummy layer of experts */
     int states;
     const sc_state_config *state;
     int kv_source; /* the layer whose keys and values it reads: itself, or an earlier one */

@@ -65,6 +65,8 @@ static void read_listed(sc_reader *r, const cJSON *types) {
                                "chunked_attention, indexed_attention, conv, linear_attention, "
                                "hybrid, hybrid_sliding, moe, mlp",
                                sc_read_quote(r, item)));
+        else
+            c->layer[i].moe = !strcmp(item->valuestring, "moe");
         i++;
     }
 }

@@ -98,6 +98,7 @@ static void model_values(sc_scope *s, const sc_plan *plan, const sc_config *conf
     sc_scope_number(s, "most_experts", plan->experts);
     sc_scope_number(s, "most_chosen", plan->top_k);
     sc_scope_number(s, "expert_stride", plan->expert_stride);
+    sc_scope_number(s, "expert_x_stride", plan->expert_x_stride);
     sc_scope_text(s, "operand_store", plan->pairs ? "vec_store_bf16" : "vec_store");
     sc_scope_text(s, "operand_ctype", plan->pairs ? "unsigned short" : "float");
     sc_scope_number(s, "hidden_depth", plan->pairs ? (g->hidden + 1) / 2 * 2 : g->hidden);

@@ -1,7 +1,7 @@
 /* emit_cuda.c - the device code of a CUDA casting as values: tiles, pieces, launches of its
  * kernels.
  */
-#include "emit_scope.h"
+#include "emit_ops.h"
 
 enum {
     DECODE_ROWS = 8,     /* columns of d of mma.m16n8k16 */
@@ -14,7 +14,9 @@ enum {
     ATTENTION_QUERIES = 64, /* of a block of a prefill's attention */
     WIDE_HEAD = 128,        /* above it fewer keys fit at once */
     KEEP_WARPS = 8,
-    KEEP_HEADS = 16 /* of q, k and v that a block takes */
+    KEEP_HEADS = 16,   /* of q, k and v that a block takes */
+    HALF_OUTPUTS = 64, /* of one expert that a block makes: 16 by each of 4 warps */
+    FLOAT_OUTPUTS = 32
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -44,7 +46,8 @@ static int64_t piece_of(const sc_plan *plan, int64_t depth) {
 
 void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear *l) {
     const bool half = is_half(plan->options.dtype);
-    const int64_t columns = decode_columns(plan), depth = sc_plan_depth(plan, l->in);
+    const int64_t columns = l->chosen ? 1 : decode_columns(plan),
+                  depth = sc_plan_depth(plan, l->in);
     const int64_t products = l->gated ? 2 : 1, tile = half ? 16 : 4;
     const int64_t tiles = parts(l->out, tile), steps = (half ? 4 : 2) / products;
     const int64_t piece = piece_of(plan, depth);
@@ -57,43 +60,16 @@ void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear 
     sc_scope_text(s, "tile_outputs",
                   sc_pool_printf(s->pool, "%lld %s", (long long)tile,
                                  l->gated ? "pairs of outputs" : "outputs"));
+    sc_scope_number(s, "columns", columns);
     sc_scope_number(s, "steps", steps);
     sc_scope_number(s, "chunk", steps * (half ? 32 : 128));
     sc_scope_number(s, "products", products);
     sc_scope_number(s, "tile_rows", products * (half ? 2 : tile));
     sc_scope_number(s, "decode_shared", shared * 4);
-    sc_scope_text(s, "decode_y_stride", l->y_stride);
     sc_scope_flag(s, "operands", !l->normed);
     sc_scope_flag(s, "pieces", l->normed && piece < depth);
     if (l->normed)
         sc_scope_number(s, "piece", piece);
-    if (l->gated)
-        sc_scope_text(s, "device_act", "silu");
-}
-
-/* The head is a linear like the others, but the CPU's is not. */
-static void emit_head(sc_scope *top, const sc_plan *plan) {
-    const sc_graph *g = plan->graph;
-    sc_scope s = sc_scope_item(top, "head_linears");
-    sc_scope_text(&s, "fn", "lm_head");
-    sc_scope_text(&s, "fn_pad", sc_blanks(top->pool, "lm_head"));
-    sc_scope_text(&s, "what", "lm_head");
-    sc_scope_text(&s, "y_ctype", "float");
-    sc_scope_number(&s, "out", g->vocab);
-    sc_scope_number(&s, "device_out", g->vocab);
-    sc_scope_number(&s, "device_depth", sc_plan_depth(plan, g->hidden));
-    sc_scope_flag(&s, "bias", false);
-    sc_scope_flag(&s, "gated", false);
-    sc_scope_flag(&s, "plain", true);
-    sc_scope_flag(&s, "add", false);
-    sc_scope_flag(&s, "normed", true);
-    sc_scope_real(&s, "norm_eps", g->last.op[0].row.f[0]);
-    const sc_cuda_linear linear = {
-        .in = g->hidden, .out = g->vocab, .normed = true, .y_stride = "VOCAB"
-    };
-    sc_emit_cuda_linear(&s, plan, &linear);
-    if (s.rc)
-        top->rc = s.rc;
 }
 
 /* Attention by mma: 32 dimensions of a key at a step, pairs of dimensions of values. */
@@ -142,14 +118,33 @@ static void emit_float_tiles(sc_scope *s, const sc_attention *a, int64_t attend_
     sc_scope_number(s, "attention_shared", (2 * tile * stride + tile * (tile + 1)) * 4);
 }
 
+/* Where heads of q, k or v begin, and how far it is from row to row. */
+static void emit_heads(sc_scope *s, const sc_plan *plan, const char *what, sc_span span) {
+    const char *value = sc_macro(s->pool, plan->graph->value[span.value].name);
+    sc_scope_text(
+        s, sc_pool_printf(s->pool, "%s_at", what),
+        sc_pool_printf(s->pool, "%s_AT + %lld * sizeof(float)", value, (long long)span.at));
+    sc_scope_text(s, sc_pool_printf(s->pool, "%s_row", what),
+                  sc_pool_printf(s->pool, "%s_STRIDE", value));
+}
+
+void sc_emit_cuda_spans(sc_scope *s, const sc_plan *plan, const sc_attention *a) {
+    emit_heads(s, plan, "q", a->q);
+    emit_heads(s, plan, "k", a->k);
+    emit_heads(s, plan, "v", a->v);
+    sc_scope_text(s, "attended", sc_macro(s->pool, plan->graph->value[a->out.value].name));
+}
+
 void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention *a, int shape) {
     const bool floats = plan->options.kv_dtype == SC_F32;
     const int64_t group = a->heads / a->kv_heads, queries = least(group, ATTEND_QUERIES);
     const int64_t widest = most(a->head_dim, a->v_head_dim);
     const int64_t heads = a->heads + 2 * a->kv_heads;
     const int64_t splits = sc_plan_splits(plan, &plan->shape[shape]);
+    sc_emit_cuda_spans(s, plan, a);
+    sc_scope_flag(s, "scored", a->softcap > 0 || a->alibi);
     sc_scope_number(s, "head_dim", a->head_dim);
-    sc_scope_number(s, "splits", splits);
+    sc_scope_number(s, "attend_splits", splits);
     sc_scope_number(s, "attend_queries", queries);
     sc_scope_number(s, "widest_head", widest);
     sc_scope_number(s, "keep_shared", KEEP_WARPS * widest * 4);
@@ -168,12 +163,13 @@ static const char *of_half(sc_dtype dtype, const char *bf16, const char *f16) {
 }
 
 /* How floats become what is kept and back, and the multiply-add of tiles. */
-static void emit_types(sc_scope *top, sc_dtype weight, sc_dtype kv, bool decodes) {
-    const bool mma[] = { is_half(weight) && decodes, is_half(kv) };
+static void emit_types(sc_scope *top, sc_dtype weight, sc_dtype kv, bool multiplies) {
+    const bool mma[] = { is_half(weight) && multiplies, is_half(kv) };
     sc_scope_flag(top, "device_halves", is_half(weight));
     sc_scope_flag(top, "device_bf16", weight == SC_BF16 || kv == SC_BF16);
     sc_scope_flag(top, "device_f16", weight == SC_F16 || kv == SC_F16);
     sc_scope_flag(top, "device_mma", mma[0] || mma[1]);
+    sc_scope_flag(top, "weight_mma", mma[0]);
     sc_scope_flag(top, "bf16_mma", (mma[0] && weight == SC_BF16) || (mma[1] && kv == SC_BF16));
     sc_scope_flag(top, "f16_mma", (mma[0] && weight == SC_F16) || (mma[1] && kv == SC_F16));
     sc_scope_text(top, "device_weight_to", of_half(weight, "float_from_bf16", "float_from_half"));
@@ -189,23 +185,21 @@ static void emit_types(sc_scope *top, sc_dtype weight, sc_dtype kv, bool decodes
 
 void sc_emit_cuda(sc_scope *top, const sc_plan *plan) {
     const sc_device_plan *d = &plan->device;
+    const bool decodes = sc_cuda_decodes(plan);
     int64_t angles = 0;
     for (int i = 0; i < plan->graph->ropes; i++)
         angles += plan->graph->rope[i].rotary_dim * d->rows;
-    emit_types(top, plan->options.dtype, plan->options.kv_dtype, sc_cuda_decodes(plan));
+    emit_types(top, plan->options.dtype, plan->options.kv_dtype, decodes || plan->top_k);
     sc_scope_number(top, "device_block", d->block);
-    sc_scope_number(top, "device_hidden_stride", d->hidden_stride);
-    sc_scope_number(top, "device_hidden_depth", d->hidden_depth);
-    sc_scope_number(top, "device_qkv_stride", d->qkv_stride);
-    sc_scope_number(top, "device_q_stride", d->q_stride);
-    sc_scope_number(top, "device_attended_depth", d->attended_depth);
-    sc_scope_number(top, "device_gate_up_stride", d->gate_up_stride);
-    sc_scope_number(top, "device_ffn_depth", d->ffn_depth);
+    sc_scope_number(top, "device_hidden_depth", sc_plan_depth(plan, plan->graph->hidden));
+    sc_scope_number(top, "device_sums_stride", d->sums_stride);
+    sc_scope_number(top, "device_query_width", d->query_width);
     sc_scope_number(top, "device_partial", d->partial_floats);
     sc_scope_number(top, "device_arrived", d->arrived);
     sc_scope_number(top, "device_angles", angles);
+    sc_scope_number(top, "device_expert_depth", d->expert_depth);
+    sc_scope_number(top, "expert_outputs",
+                    is_half(plan->options.dtype) ? HALF_OUTPUTS : FLOAT_OUTPUTS);
     sc_scope_number(top, "decode_rows", DECODE_ROWS);
-    sc_scope_flag(top, "decode_linears", sc_cuda_decodes(plan));
-    sc_scope_number(top, "decode_columns", decode_columns(plan));
-    emit_head(top, plan);
+    sc_scope_flag(top, "decode_linears", decodes);
 }

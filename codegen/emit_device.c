@@ -1,17 +1,11 @@
 /* emit_device.c - the host's side of a CUDA casting as values: what lies where on the device. */
-#include <ctype.h>
-#include <string.h>
-
-#include "emit_scope.h"
+#include "emit_ops.h"
 
 static void emit_buffers(sc_scope *top, const sc_device_plan *d) {
     for (int i = 0; i < d->buffers; i++) {
-        char macro[32];
-        snprintf(macro, sizeof macro, "%s_AT", d->buffer[i].name);
-        for (char *c = macro; *c; c++)
-            *c = (char)toupper((unsigned char)*c);
         sc_scope s = sc_scope_item(top, "device_buffers");
-        sc_scope_text(&s, "macro", sc_pool_strdup(top->pool, macro));
+        sc_scope_text(&s, "macro",
+                      sc_pool_printf(top->pool, "%s_AT", sc_macro(top->pool, d->buffer[i].name)));
         sc_scope_number(&s, "offset", (int64_t)d->buffer[i].place.offset);
         sc_scope_text(&s, "what", d->buffer[i].what);
         if (s.rc)
@@ -36,18 +30,17 @@ static void emit_runs(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-/* Tensors of no layer, from the start of the device's weights. */
+/* The two tensors of no layer that the host names itself, from the start of the device's weights;
+ * embed_tokens may be lm_head. */
 static void emit_places(sc_scope *top, const sc_plan *plan) {
+    const sc_graph *g = plan->graph;
     for (int i = 0; i < plan->packed; i++) {
         const sc_packed *p = &plan->pack[i];
-        if (p->layer >= 0)
-            continue;
-        sc_scope_number(top, sc_pool_printf(top->pool, "%s_at", p->weight->field),
-                        (int64_t)p->device.offset);
-        if (!strcmp(p->weight->field, "lm_head")) {
+        if (p->weight == (g->embed_tokens ? g->embed_tokens : g->lm_head))
+            sc_scope_number(top, "embed_tokens_at", (int64_t)p->device.offset);
+        if (p->weight == g->lm_head) {
+            sc_scope_number(top, "lm_head_at", (int64_t)p->device.offset);
             sc_scope_number(top, "lm_head_depth", p->device_depth);
-            if (plan->graph->tied)
-                sc_scope_number(top, "embed_tokens_at", (int64_t)p->device.offset);
         }
     }
 }

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "emit_ops.h"
+#include "emit_cuda_ops.h"
 
 const char *sc_macro(sc_pool *pool, const char *name) {
     char *text = sc_pool_strdup(pool, name);
@@ -87,10 +87,12 @@ static void emit_device_tensor(sc_scope *s, const sc_packed *p) {
     sc_scope_number(s, "device_offset", (int64_t)p->device.offset);
     sc_scope_number(s, "in", p->weight->in);
     sc_scope_number(s, "device_depth", p->device_depth);
-    sc_scope_number(s, "panels", p->panels);
+    const int blocks = p->weight->blocks;
+    sc_scope_number(s, "blocks", blocks);
+    sc_scope_number(s, "panels", p->panels / blocks);
     sc_scope_number(s, "first_rows",
-                    sc_weight_is_gated(p->weight) ? p->weight->part[0].rows : p->rows);
-    sc_scope_number(s, "rows", p->rows);
+                    sc_weight_is_gated(p->weight) ? p->weight->part[0].rows : p->rows / blocks);
+    sc_scope_number(s, "rows", p->rows / blocks);
 }
 
 /* Whether an earlier tensor has the same place in the struct: of any layer, one field is declared
@@ -103,11 +105,51 @@ static bool is_first(const sc_plan *plan, int i) {
     return true;
 }
 
+/* The names of its tensors, one below the other; of many blocks' the first and the last. */
+static const char *names_of(sc_pool *pool, const sc_weight *w) {
+    const char *names = "", *last = "";
+    const int parts = w->parts, all = w->blocks * parts;
+    for (int k = 0; k < all && names; k++) {
+        const char *name = w->part[k].tensor;
+        if (k == parts && all > 2 * parts) {
+            names = sc_pool_printf(pool, "%s,\n     * …", names);
+            k = all - parts - 1;
+        } else if (name && strcmp(name, last))
+            names = sc_pool_printf(pool, "%s%s%s", names, *names ? ",\n     * " : "", last = name);
+    }
+    return names;
+}
+
+/* Whether b is a, but for the layer's number. */
+static bool same_but_number(const char *a, int a_layer, const char *b, int b_layer) {
+    char a_number[16], b_number[16];
+    const int a_length = snprintf(a_number, sizeof a_number, ".%d.", a_layer);
+    const int b_length = snprintf(b_number, sizeof b_number, ".%d.", b_layer);
+    while (*a && *b)
+        if (!strncmp(a, a_number, (size_t)a_length) && !strncmp(b, b_number, (size_t)b_length)) {
+            a += a_length;
+            b += b_length;
+        } else if (*a++ != *b++)
+            return false;
+    return !*a && !*b;
+}
+
+/* Whether the names need saying: in the layer before they were others. */
+static bool is_news(const sc_plan *plan, int i, const char *const *names) {
+    const sc_packed *p = &plan->pack[i];
+    for (int j = i - 1; j >= 0 && p->layer >= 0 && plan->pack[j].layer >= p->layer - 1; j--)
+        if (plan->pack[j].layer == p->layer - 1 &&
+            !strcmp(plan->pack[j].weight->field, p->weight->field))
+            return !same_but_number(names[j], p->layer - 1, names[i], p->layer);
+    return true;
+}
+
 static void emit_weights(sc_scope *top, const sc_plan *plan) {
     const char *weight = plan->options.dtype == SC_F32 ? "float" : "unsigned short";
+    const char **names = sc_pool_alloc(top->pool, (size_t)plan->packed, sizeof *names);
     sc_scope_flag(top, "layer_fields", false);
     sc_scope_flag(top, "fields", false);
-    for (int i = 0; i < plan->packed; i++) {
+    for (int i = 0; i < plan->packed && !top->rc; i++) {
         const sc_packed *p = &plan->pack[i];
         const char *field = p->weight->field;
         if (is_first(plan, i)) {
@@ -115,23 +157,17 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
             sc_scope_text(&s, "field", field);
             sc_scope_text(&s, "ctype", sc_weight_is_floats(p->weight) ? "float" : weight);
         }
+        if (!names || !(names[i] = names_of(top->pool, p->weight))) {
+            top->rc = SC_EENV;
+            return;
+        }
         sc_scope s = sc_scope_item(top, "tensors");
         sc_scope_text(&s, "place",
                       p->layer >= 0 ? sc_pool_printf(top->pool, "layer[%d].%s", p->layer, field)
                                     : field);
         sc_scope_number(&s, "offset", (int64_t)p->offset);
-        const char *names = "", *last = "";
-        const int parts = p->weight->parts, all = p->weight->blocks * parts;
-        for (int k = 0; k < all && names; k++) {
-            const char *name = p->weight->part[k].tensor;
-            if (k == parts && all > 2 * parts) { /* of many blocks, the first and the last */
-                names = sc_pool_printf(top->pool, "%s,\n     * …", names);
-                k = all - parts - 1;
-            } else if (name && strcmp(name, last))
-                names = sc_pool_printf(top->pool, "%s%s%s", names, *names ? ",\n     * " : "",
-                                       last = name);
-        }
-        sc_scope_text(&s, "names", names);
+        sc_scope_flag(&s, "named", is_news(plan, i, names));
+        sc_scope_text(&s, "names", names[i]);
         if (plan->options.cuda)
             emit_device_tensor(&s, p);
         if (s.rc)
@@ -183,9 +219,13 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     layer_kinds kinds = { 0 };
     const sc_graph *g = plan->graph;
     sc_op_set set = { .top = top, .plan = plan };
+    sc_cuda_set device = { .top = top, .plan = plan };
+    const bool cuda = plan->options.cuda;
     int rc = find_kinds(&kinds, top->pool, plan, err);
     if (!rc)
         rc = sc_emit_begin(&set, err);
+    if (!rc && cuda)
+        rc = sc_cuda_begin(&device, err);
     if (rc)
         return rc;
     emit_values(top, plan);
@@ -200,11 +240,19 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
         sc_scope_text(&k, "layer_list", list);
         set.kind = i;
         sc_emit_list(&set, &k, "ops", &g->layer[layer], layer, list);
+        device.kind = i;
+        if (cuda)
+            sc_cuda_list(&device, &k, "device_ops", &g->layer[layer]);
         if (k.rc)
             top->rc = k.rc;
     }
     sc_emit_list(&set, top, "last_ops", &g->last, -1, "");
     sc_emit_end(&set);
+    if (cuda) {
+        sc_cuda_list(&device, top, "device_first_ops", &g->first);
+        sc_cuda_list(&device, top, "device_last_ops", &g->last);
+        sc_cuda_end(&device);
+    }
     for (int i = 0; i < plan->layers; i++) {
         sc_scope call = sc_scope_item(top, "layer_calls");
         sc_scope_number(&call, "kind", kinds.kind[i]);

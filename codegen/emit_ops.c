@@ -183,51 +183,6 @@ static int emit_rows(sc_op_set *set, sc_scope *item, const sc_op_list *list, int
 
 /* ---- linears ---- */
 
-/* The kernel of a norm of that eps. */
-static int norm_number(sc_op_set *set, float eps) {
-    int i = 0;
-    while (i < set->norms && memcmp(&set->norm_eps[i], &eps, sizeof eps) != 0)
-        i++;
-    if (i < set->norms)
-        return i;
-    set->norm_eps[set->norms++] = eps; /* no more than linears, and one before the head */
-    sc_scope s = sc_scope_item(set->top, "norms");
-    sc_scope_number(&s, "id", i);
-    sc_scope_real(&s, "eps", eps);
-    if (s.rc)
-        set->top->rc = s.rc;
-    return i;
-}
-
-/* Its device's buffers; norm: of the residual stream, when that is what it reads. */
-static void emit_device_linear(sc_op_set *set, sc_scope *s, const sc_linear *l,
-                               const sc_row_op *norm) {
-    sc_pool *pool = set->top->pool;
-    const sc_plan *plan = set->plan;
-    const char *x = sc_macro(pool, value_of(set, norm ? norm->a : l->x)->name);
-    const char *y = sc_macro(pool, value_of(set, l->y)->name);
-    const char *y_stride = l->add ? "HIDDEN_STRIDE" : sc_pool_printf(pool, "%s_STRIDE", y);
-    sc_scope_number(s, "device_depth", sc_plan_depth(plan, l->in));
-    sc_scope_number(s, "device_out", l->gated ? 2 * l->out : l->out);
-    sc_scope_text(s, "device_x", x);
-    sc_scope_text(s, "device_x_step", norm ? "HIDDEN_STRIDE" : sc_pool_printf(pool, "%s_DEPTH", x));
-    sc_scope_text(s, "device_y", y);
-    sc_scope_text(s, "device_stride", l->gated ? "GATE_UP_STRIDE" : y_stride);
-    sc_scope_flag(s, "normed", norm != NULL);
-    if (norm) {
-        sc_scope_number(s, "norm", norm_number(set, norm->f[0]));
-        sc_scope_real(s, "norm_eps", norm->f[0]);
-    }
-    sc_scope_flag(s, "decode_linears", sc_cuda_decodes(plan));
-    const sc_cuda_linear linear = { .in = l->in,
-                                    .out = l->out,
-                                    .normed = norm != NULL,
-                                    .gated = l->gated,
-                                    .y_stride =
-                                        l->gated ? sc_pool_printf(pool, "%s_DEPTH", y) : y_stride };
-    sc_emit_cuda_linear(s, plan, &linear);
-}
-
 /* What is stored of one half of a panel's sums. */
 static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     sc_pool *pool = set->top->pool;
@@ -259,8 +214,7 @@ static const char *linear_what(const sc_op_set *set, const sc_linear *l) {
     return l->add ? sc_pool_printf(set->top->pool, "%s, added to the residual stream", name) : name;
 }
 
-static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
-                       const sc_row_op *norm) {
+static void new_linear(sc_op_set *set, const sc_linear *l, const char *name) {
     sc_pool *pool = set->top->pool;
     const sc_plan *plan = set->plan;
     const int64_t lanes = plan->panel / 2, unit = l->gated ? lanes : plan->panel;
@@ -298,21 +252,17 @@ static void new_linear(sc_op_set *set, const sc_linear *l, const char *name,
     sc_scope_text(&s, "y_store", operands ? "store_operand" : "vec_store");
     sc_scope_text(&s, "sum", sum_text(set, l));
     sc_scope_flag(&s, "add", l->add);
-    if (plan->options.cuda)
-        emit_device_linear(set, &s, l, norm);
     if (s.rc)
         set->top->rc = s.rc;
 }
 
 /* The name of the linear's function: qkv_proj0, qkv_proj1, … in order of first use. */
-static const char *linear_name(sc_op_set *set, const sc_op *op, const sc_row_op *norm) {
+static const char *linear_name(sc_op_set *set, const sc_op *op) {
     const sc_linear *l = &op->linear;
     sc_pool *pool = set->top->pool;
     const char *text = sc_op_text(pool, set->plan->graph, op);
     if (strcmp(set->weights, "w") && text)
         text = sc_pool_printf(pool, "%s, of no layer", text);
-    if (norm && text) /* a device norms on the way */
-        text = sc_pool_printf(pool, "%s, normed by eps %g", text, (double)norm->f[0]);
     int number = 0;
     for (int i = 0; i < set->linears && text; i++) {
         if (!strcmp(set->linear[i].text, text))
@@ -327,32 +277,15 @@ static const char *linear_name(sc_op_set *set, const sc_op *op, const sc_row_op 
     set->linear[set->linears].text = text;
     set->linear[set->linears].field = l->w->field;
     set->linear[set->linears++].name = name;
-    new_linear(set, l, name, norm);
+    new_linear(set, l, name);
     return name;
 }
 
-/* Where a weight lies on the device, as C: from w, where the layer's begin. */
-static const char *device_weight(const sc_op_set *set, const sc_weight *weight) {
-    const sc_plan *plan = set->plan;
-    for (int i = 0; i < plan->packed && weight; i++)
-        if (plan->pack[i].weight == weight)
-            return sc_pool_printf(set->top->pool, "w + %zu", plan->pack[i].device.offset);
-    return "NULL";
-}
-
-static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op, const sc_row_op *norm) {
+static void emit_linear(sc_op_set *set, sc_scope *item, const sc_op *op) {
     sc_scope body = sc_scope_item(item, "linear");
-    const sc_row_op *before = set->plan->options.cuda ? norm : NULL;
-    sc_scope_text(&body, "fn", linear_name(set, op, before));
+    sc_scope_text(&body, "fn", linear_name(set, op));
     sc_scope_text(&body, "weights", set->weights);
     sc_scope_flag(&body, "layered", op->linear.x.step || op->linear.y.step);
-    if (set->plan->options.cuda) {
-        sc_scope_flag(&body, "normed", norm != NULL);
-        if (norm)
-            sc_scope_text(&body, "norm_w", device_weight(set, norm->w));
-        sc_scope_text(&body, "linear_w", device_weight(set, op->linear.w));
-        sc_scope_text(&body, "bias_w", device_weight(set, op->linear.bias));
-    }
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -433,24 +366,19 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_text(&s, "out_stride", stride_of(set, a->out));
     sc_scope_text(&s, "out_ctype", out->floats ? "float" : "operand");
     sc_scope_text(&s, "out_from", out->floats || !plan->pairs ? "" : "sc_to_bf16");
-    if (plan->options.cuda) {
-        sc_scope_number(&s, "k_at", a->k.at);
-        sc_scope_number(&s, "v_at", a->v.at);
+    if (plan->options.cuda)
         sc_emit_cuda_attention(&s, plan, a, shape);
-    }
     sc_scope body = sc_scope_item(item, "attention");
     sc_scope_number(&body, "attention_id", set->kind);
     sc_scope_flag(&body, "keeps", keeps);
-    sc_scope_flag(&body, "offloading", plan->options.offloading);
+    sc_scope_flag(&body, "offloading", plan->options.offloading); /* names source within */
     sc_scope_flag(&s, "keeps", keeps);
     sc_scope_text(
         &body, "source",
         keeps ? "layer"
               : sc_pool_printf(set->top->pool, "%s_place[layer].source", plan->options.name));
-    if (plan->options.cuda) {
-        sc_scope_text(&body, "q_norm_w", device_weight(set, a->q_norm));
-        sc_scope_text(&body, "k_norm_w", device_weight(set, a->k_norm));
-    }
+    /* Its own, for what stands in that section looks for source here. */
+    sc_scope_flag(&body, "offloading", plan->options.offloading);
     if (s.rc || body.rc)
         set->top->rc = s.rc ? s.rc : body.rc;
 }
@@ -473,6 +401,10 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
                   e->limit > 0
                       ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
                       : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
+    sc_scope_flag(&s, "plain", e->plain);
+    sc_scope_text(&s, "act", act_name(e->act));
+    sc_scope_text(&s, "up_field", e->gate_up->field);
+    sc_scope_number(&s, "width", e->hidden);
     sc_scope_flag(&s, "bias", e->gate_up_bias != NULL);
     sc_scope_flag(&s, "weigh_input", e->weigh_input);
     sc_scope_flag(&s, "add", e->add);
@@ -482,7 +414,8 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_text(&s, "route_stride", stride_of(set, e->route));
     sc_scope_text(&s, "out", value_of(set, e->out)->name);
     sc_scope_text(&s, "out_stride", stride_of(set, e->out));
-    sc_scope_number(&s, "up_panels", (e->ffn + lanes - 1) / lanes);
+    const int64_t unit = e->plain ? panel : lanes; /* outputs of a panel */
+    sc_scope_number(&s, "up_panels", (e->ffn + unit - 1) / unit);
     sc_scope_number(&s, "up_depth", pairs ? (e->hidden + 1) / 2 * 2 : e->hidden);
     sc_scope_number(&s, "down_panels", (e->hidden + panel - 1) / panel);
     sc_scope_number(&s, "down_depth", pairs ? (e->ffn + 1) / 2 * 2 : e->ffn);
@@ -589,7 +522,6 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
                   int layer, const char *layers) {
     static const char *const names[] = { "rows", "linear",      "attention", "experts",
                                          "conv", "state_space", "index" };
-    const sc_row_op *norm = NULL; /* that the next linear reads */
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
     memset(set->fresh, 0, (size_t)g->values * sizeof *set->fresh);
@@ -605,10 +537,9 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW) {
             i = emit_rows(set, &item, list, i);
-            norm = &list->op[i - 1].row;
         } else {
             if (op->kind == SC_OP_LINEAR) {
-                emit_linear(set, &item, op, norm);
+                emit_linear(set, &item, op);
                 set->fresh[op->linear.y.value] = false;
             } else if (op->kind == SC_OP_ATTENTION) {
                 emit_attention(set, &item, &op->attention, layer, layers);
@@ -625,7 +556,6 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
                 emit_state_space(set, &item, &op->state_space, layers);
                 set->fresh[op->state_space.y.value] = false;
             }
-            norm = NULL;
             i++;
         }
         if (item.rc)
@@ -636,7 +566,6 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
 }
 
 void sc_emit_end(sc_op_set *set) {
-    const sc_graph *g = set->plan->graph;
     for (int i = 0; i < SC_ROWS; i++)
         sc_scope_flag(set->top,
                       sc_pool_printf(set->top->pool, "uses_%s", row_functions[i].function),
@@ -648,6 +577,4 @@ void sc_emit_end(sc_op_set *set) {
     sc_scope_flag(set->top, "uses_rotate", set->rotates);
     sc_scope_flag(set->top, "uses_weight_of", set->rounds);
     sc_scope_flag(set->top, "uses_softplus", set->uses_softplus);
-    if (set->plan->options.cuda)
-        sc_scope_number(set->top, "head_norm", norm_number(set, g->last.op[0].row.f[0]));
 }

@@ -20,9 +20,6 @@ typedef struct {
     } linear[SC_MOST_LINEARS];
     bool *fresh; /* [graph->values]: the operands beside the floats are those of the same floats */
     bool used[SC_ROWS], head_norms, rotates, rounds, uses_softplus; /* attention's own */
-    /* Of a CUDA casting: distinct norms of the residual stream, a kernel each. */
-    int norms;
-    float norm_eps[SC_MOST_LINEARS + 1];
 } sc_op_set;
 
 /* "QKV" of "qkv". */

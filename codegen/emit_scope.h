@@ -36,13 +36,13 @@ const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted
 void sc_emit_cache(sc_scope *top, const sc_plan *plan);
 /* emit_model.c: kinds of layers, linears, ropes, weights. */
 int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err);
-/* emit_cuda.c: a CUDA casting's device code; and what it wants to know of a linear and an
- * attention, added to their items. */
+/* emit_cuda.c: the types of a CUDA casting's device code and the shapes of its kernels, which are
+ * added to the item of a linear or an attention. */
 typedef struct {
     int64_t in, out; /* out: of each of a gated pair */
-    bool normed;     /* x is the residual stream, normed on the way */
+    bool normed;     /* x is floats, normed on the way */
     bool gated;
-    const char *y_stride; /* a constant of shapes.h */
+    bool chosen; /* one row of x, by the weights of one of its experts */
 } sc_cuda_linear;
 
 /* Whether one token of every row is few enough for the linears of decode. */
@@ -50,6 +50,8 @@ bool sc_cuda_decodes(const sc_plan *plan);
 void sc_emit_cuda(sc_scope *top, const sc_plan *plan);
 void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear *l);
 void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention *a, int shape);
+/* Where it finds q, k and v, and puts what it makes: for its kernels and their launches. */
+void sc_emit_cuda_spans(sc_scope *s, const sc_plan *plan, const sc_attention *a);
 /* emit_device.c: a CUDA casting's weights and buffers on the device. */
 void sc_emit_device(sc_scope *top, const sc_plan *plan);
 

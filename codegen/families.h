@@ -26,8 +26,10 @@ typedef struct {
 /* A key that only some families have, and what it is when absent. */
 typedef enum {
     SC_KEY_COUNT, /* a whole number from 0 on */
+    SC_KEY_AUTO,  /* the same, or "auto", which reads as SC_NULL */
     SC_KEY_REAL,  /* any finite number */
     SC_KEY_FLAG,
+    SC_KEY_ACT,     /* an activation, silu where it is absent: an sc_activation */
     SC_KEY_NUMBERS, /* a list of numbers or flags; one number is a list of it */
     SC_KEY_MLPS,    /* a list of "dense" and "sparse": 0 and 1 */
     SC_KEY_LIMITS,  /* a list of numbers that may be infinite */

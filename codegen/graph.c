@@ -77,8 +77,7 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             else
                 g->value[op->experts.x.value].operand = true;
             mark_floats(g, op->experts.route);
-            if (op->experts.add)
-                mark_floats(g, op->experts.out);
+            mark_floats(g, op->experts.out);
         } else if (op->kind == SC_OP_CONV) {
             mark_floats(g, op->conv.x);
             mark_floats(g, op->conv.y);
@@ -328,11 +327,11 @@ static const char *attention_text(sc_pool *pool, const sc_graph *g, const sc_att
 
 static const char *experts_text(sc_pool *pool, const sc_graph *g, const sc_experts *e) {
     char alpha[SC_FLOAT_LITERAL], limit[SC_FLOAT_LITERAL];
-    const char *text =
-        sc_pool_printf(pool, "%s %s experts %s by %s%s: %lld of %lld, ffn %lld",
-                       span_text(pool, g, e->out), e->add ? "+=" : "=", span_text(pool, g, e->x),
-                       span_text(pool, g, e->route), e->weigh_input ? ", which weighs it" : "",
-                       (long long)e->top_k, (long long)e->experts, (long long)e->ffn);
+    const char *text = sc_pool_printf(
+        pool, "%s %s %sexperts %s by %s%s: %lld of %lld, ffn %lld", span_text(pool, g, e->out),
+        e->add ? "+=" : "=", e->plain ? "plain " : "", span_text(pool, g, e->x),
+        span_text(pool, g, e->route), e->weigh_input ? ", which weighs it" : "",
+        (long long)e->top_k, (long long)e->experts, (long long)e->ffn);
     if (e->gate_up_bias && text)
         text = sc_pool_printf(pool, "%s, bias", text);
     if (!text || e->limit <= 0)

@@ -156,9 +156,11 @@ typedef struct {
     int rope;               /* rotates q and k, in halves; -1: none */
 } sc_attention;
 
-/* out (+)= sum over the chosen experts of weight * down(act(gate(x)) * up(x)). */
+/* out (+)= sum over the chosen experts of weight * down(act(gate(x)) * up(x)), or, when they are
+ * plain, of weight * down(act(up(x))). */
 typedef struct {
-    int64_t experts, top_k, hidden, ffn;
+    int64_t experts, top_k, hidden, ffn; /* hidden: of x and out */
+    bool plain;                          /* gate_up is up alone */
     sc_activation act;
     float alpha, limit;              /* limit not 0: GptOssExperts' gate, templates/ops/experts.c */
     bool weigh_input;                /* x is weighed instead: Llama4TextMoe */

@@ -530,13 +530,14 @@ static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const 
                                       const char *const *module, int64_t rows, int64_t in) {
     const bool bias = kind == SC_WEIGHT_BIAS || kind == SC_WEIGHT_GATED_BIAS;
     const char *stacked = NULL;
-    if (!spec->gate) {
+    const bool in_one = !spec->gate && !spec->plain;
+    if (in_one) {
         const char *what = modules > 1 ? "gate_up_proj" : "down_proj";
         stacked =
             sc_pool_printf(b->pool, "%s%s.%s%s", b->root, spec->prefix, what, bias ? "_bias" : "");
     }
     sc_part *part = sc_pool_alloc(b->pool, (size_t)(spec->experts * modules), sizeof *part);
-    if (!part || (!spec->gate && !stacked)) {
+    if (!part || (in_one && !stacked)) {
         no_memory(b);
         return NULL;
     }
@@ -601,7 +602,7 @@ sc_span sc_build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
 
 void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_spec *spec,
                      sc_span out, bool add) {
-    const int64_t hidden = b->graph->hidden;
+    const int64_t hidden = spec->hidden ? spec->hidden : b->graph->hidden;
     const char *const up[] = { spec->gate, spec->up }, *const down[] = { spec->down };
     if (b->rc)
         return;
@@ -615,8 +616,11 @@ void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_sp
     e.x = x;
     e.route = route;
     e.out = out;
+    e.plain = spec->plain;
     e.gate_up =
-        expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2, up, spec->ffn, hidden);
+        spec->plain
+            ? expert_weight(b, SC_WEIGHT_LINEAR, "experts_up", spec, 1, up + 1, spec->ffn, hidden)
+            : expert_weight(b, SC_WEIGHT_GATED, "experts_gate_up", spec, 2, up, spec->ffn, hidden);
     e.down = expert_weight(b, SC_WEIGHT_LINEAR, "experts_down", spec, 1, down, hidden, spec->ffn);
     if (spec->bias) {
         e.gate_up_bias = expert_weight(b, SC_WEIGHT_GATED_BIAS, "experts_gate_up_bias", spec, 2, up,

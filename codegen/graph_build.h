@@ -166,6 +166,8 @@ typedef struct {
     const char *prefix;         /* "mlp.experts" */
     const char *gate, *up,
         *down;        /* "gate_proj"; gate NULL: prefix.gate_up_proj, prefix.down_proj */
+    bool plain;       /* no gate: act(up(x)) */
+    int64_t hidden;   /* of their inputs and outputs; 0: the model's */
     bool in_out;      /* those are [experts, in, out] */
     bool interleaved; /* gate and up by turns, not one behind the other */
     bool bias;        /* with gate_up_proj_bias and down_proj_bias */

@@ -69,10 +69,9 @@ void sc_build_mamba2(sc_builder *b, sc_span x, const sc_mixer *mixer) {
     const int64_t inner = s.heads * s.head_dim, shared = s.groups * s.state_size;
     const int64_t width[] = { inner, inner, shared, shared, s.heads };
     const int64_t all = inner + channels + s.heads;
-    if (s.heads % s.groups && !b->rc)
-        b->rc =
-            sc_fail(b->err, SC_EINPUT, "%s: %s: %lld groups do not share out %lld heads",
-                    b->config->path, mixer->groups_key, (long long)s.groups, (long long)s.heads);
+    if (s.heads % s.groups)
+        sc_build_fail(b, mixer->groups_key, "%lld groups do not share out %lld heads",
+                      (long long)s.groups, (long long)s.heads);
     if (b->rc)
         return;
     const sc_span gate =
@@ -98,17 +97,60 @@ void sc_build_mamba2(sc_builder *b, sc_span x, const sc_mixer *mixer) {
                   mixer->onto > 0 || mixer->onto < 0 ? mixer->onto : 1);
 }
 
+static void norm_in_place(sc_builder *b, sc_span x, const char *module, const char *norm,
+                          int64_t width) {
+    if (norm)
+        sc_build_norm(b, x, sc_build_name(b, module, norm), width, x);
+}
+
+/* dt, B and C of x: into s. */
+static void build_selection(sc_builder *b, sc_span x, const sc_mamba *mamba, sc_state_space *s) {
+    const char *module = mamba->module;
+    const int64_t rank = mamba->dt_rank, all = rank + 2 * s->state_size;
+    const sc_span low = sc_build_linear(
+        b, x, s->heads, sc_build_value(b, "selection", all),
+        &(sc_linear_spec){ .module = { sc_build_name(b, module, "x_proj") }, .out = { all } });
+    s->b = sc_build_at(low, rank);
+    s->c = sc_build_at(s->b, s->state_size);
+    norm_in_place(b, low, module, mamba->dt_norm, rank);
+    norm_in_place(b, s->b, module, mamba->b_norm, s->state_size);
+    norm_in_place(b, s->c, module, mamba->c_norm, s->state_size);
+    s->dt = sc_build_linear(b, low, rank, sc_build_value(b, "dt", s->heads),
+                            &(sc_linear_spec){ .module = { sc_build_name(b, module, "dt_proj") },
+                                               .out = { s->heads },
+                                               .bias = true });
+}
+
+void sc_build_mamba(sc_builder *b, sc_span x, const sc_mamba *mamba) {
+    const char *module = mamba->module;
+    sc_state_space s = { .head_dim = 1, .groups = 1 };
+    const int64_t *dim = find_state(b, "recurrent_state", &s.state);
+    const int64_t inner = s.heads = dim[0];
+    s.state_size = dim[1];
+    const sc_span projected =
+        sc_build_linear(b, x, b->graph->hidden, sc_build_value(b, "projected", 2 * inner),
+                        &(sc_linear_spec){ .module = { sc_build_name(b, module, "in_proj") },
+                                           .out = { 2 * inner },
+                                           .bias = mamba->bias });
+    const sc_span mixed = sc_build_value(b, "mixed", inner);
+    s.x = s.y = sc_build_value(b, "convolved", inner);
+    sc_build_conv(b, projected, sc_build_name(b, module, "conv1d"), mamba->conv_bias, mamba->act,
+                  s.x);
+    build_selection(b, s.x, mamba, &s);
+    s.a_log = sc_build_table(b, sc_build_name(b, module, "A_log"), 2, dim);
+    s.d = sc_build_floats(b, sc_build_name(b, module, "D"), inner, 0);
+    sc_build_op(b, SC_OP_STATE_SPACE)->state_space = s;
+    sc_build_silu_gate(b, s.y, sc_build_at(projected, inner), inner, mixed);
+    sc_build_onto(b, mixed, inner, sc_build_name(b, module, "out_proj"), mamba->bias, 1);
+}
+
 void sc_build_dt_limits(sc_builder *b, const char *key, float *least, float *most) {
     const sc_config_value *limit = sc_config_key(b->config, key);
     *least = *most = 0;
     if (!limit->count)
         return;
     if (limit->count != 2 || limit->list[0] >= limit->list[1] || limit->list[1] <= 0) {
-        if (!b->rc)
-            b->rc = sc_fail(b->err, SC_EINPUT,
-                            "%s: %s: is no pair of limits, the first below the second, which is "
-                            "above 0",
-                            b->config->path, key);
+        sc_build_fail(b, key, "is no pair of limits, the first below the second, which is above 0");
         return;
     }
     *least = limit->list[0] > 0 ? (float)limit->list[0] : 0;

@@ -38,6 +38,22 @@ typedef struct {
  */
 void sc_build_mamba2(sc_builder *b, sc_span x, const sc_mixer *mixer);
 
+/* Where one Mamba mixer differs from the next. */
+typedef struct {
+    const char *module;   /* "mamba": in_proj, conv1d, x_proj, dt_proj, A_log, D, out_proj of it */
+    bool bias, conv_bias; /* bias: of in_proj and out_proj */
+    sc_activation act;    /* behind the convolution */
+    int64_t dt_rank;
+    const char *dt_norm, *b_norm, *c_norm; /* RMS norms of these; NULL: none */
+} sc_mamba;
+
+/*
+ * MambaMixer: one linear makes x and its gate; x is convolved, and makes dt (of dt_rank, then a
+ * linear), B and C; the state space of one channel per head; gate; a linear onto the residual
+ * stream. The layer has a conv_state and a recurrent_state [channels, state_size].
+ */
+void sc_build_mamba(sc_builder *b, sc_span x, const sc_mamba *mamba);
+
 /* A key of two limits of dt, absent: none; fails unless the first is below the second. */
 void sc_build_dt_limits(sc_builder *b, const char *key, float *least, float *most);
 

@@ -23,8 +23,9 @@ const sc_arch *sc_arch_find(const char *name) {
 }
 
 const char *sc_dtype_name(sc_dtype dtype) {
-    static const char *const names[] = { "float32", "float16", "bfloat16", "q8_0",     "q4_0",
-                                         "q4_1",    "q5_0",    "q5_1",     "fp8_e4m3", "other" };
+    static const char *const names[] = { "float32", "float16",  "bfloat16", "q8_0",
+                                         "q4_0",    "q4_1",     "q5_0",     "q5_1",
+                                         "mxfp4",   "fp8_e4m3", "other" };
     return names[dtype];
 }
 
@@ -168,11 +169,11 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
             plan->experts = most(plan->experts, e->experts);
             plan->top_k = most(plan->top_k, e->top_k);
             plan->expert_stride = most(plan->expert_stride, round_up(e->ffn, panel) + LINE);
+            plan->expert_x_stride = most(plan->expert_x_stride, round_up(e->hidden, panel) + LINE);
         }
     floats += plan->index_stride;
-    const int64_t hidden_stride = plan->stride[g->embedded.value];
     if (plan->top_k) /* rows of each choice: x, ffn and y, and where they lie */
-        floats += plan->top_k * (2 * hidden_stride + plan->expert_stride + 1);
+        floats += plan->top_k * (2 * plan->expert_x_stride + plan->expert_stride + 1);
     size_t staging;
     int rc = bytes_of(&plan->scratch_bytes, (int64_t[]){ batch, plan->block, floats, 4 }, 4, err);
     if (!rc)

@@ -93,29 +93,37 @@ typedef struct {
 /* A buffer of the forward pass on a device. */
 typedef struct {
     const char *name; /* "x" */
-    const char *what; /* "residual stream, float [256, 64]" */
+    const char *what; /* "float [256, 64]" */
     sc_buffer place;  /* from the start of the scratch */
 } sc_device_buffer;
 
-enum { SC_DEVICE_BUFFERS = 16 };
+/* Which buffers a value has on a device. Of float32 both are one. */
+typedef struct {
+    bool floats;    /* something reads it, or adds to it, as floats */
+    bool operands;  /* a linear multiplies it */
+    int64_t stride; /* elements from row to row: whole 16 bytes, zeros behind the value's width */
+    int64_t depth;  /* the same of its operands */
+} sc_device_value;
 
 /* What a CUDA casting takes on the device, and how much it does at once. */
 typedef struct {
-    int64_t block;                                   /* tokens per batch row of one pass */
-    int64_t rows;                                    /* batch * block: of activations */
-    int64_t head_rows;                               /* rows of logits at once */
-    int64_t hidden_depth, attended_depth, ffn_depth; /* rows of operands: whole 16 bytes */
-    int64_t hidden_stride, qkv_stride, gate_up_stride, q_stride; /* rows of floats, and of q */
-    int64_t partial_floats, arrived;                             /* of the split attention */
-    size_t staging_bytes;   /* of panels on their way into rows, one of two halves */
-    size_t workspace_bytes; /* for cuBLASLt */
+    int64_t block;                   /* tokens per batch row of one pass */
+    int64_t rows;                    /* batch * block: of activations */
+    int64_t head_rows;               /* rows of logits at once */
+    sc_device_value *value;          /* [graph->values] */
+    int64_t sums_stride;             /* floats of a row of what sc_plan_ends */
+    int64_t query_width;             /* of a row of queries in the cache's dtype */
+    int64_t partial_floats, arrived; /* of the split attention */
+    int64_t expert_depth;            /* of a row that one expert's ffn makes */
+    size_t staging_bytes;            /* of panels on their way into rows, one of two halves */
+    size_t workspace_bytes;          /* for cuBLASLt */
     int *slot;      /* [layers]: its weights take turns in that one; -1: they are resident */
     sc_buffer *run; /* [layers]: its weights on the device; on the host when there */
     sc_buffer weight_slot[2];
     size_t weights_bytes;      /* resident weights, then the two slots */
     size_t host_weights_bytes; /* pinned */
     int buffers;
-    sc_device_buffer buffer[SC_DEVICE_BUFFERS];
+    sc_device_buffer *buffer;
     size_t scratch_bytes;
 } sc_device_plan;
 
@@ -144,7 +152,8 @@ typedef struct {
     int64_t *stride;        /* of the graph's values on the processor, in floats: [graph->values] */
     int64_t attention_dim, attention_queries, step_kv;
     int64_t index_stride;                  /* of an indexer's scores of a query; 0: there is none */
-    int64_t experts, top_k, expert_stride; /* most of a mixture's; 0: there is none */
+    int64_t experts, top_k, expert_stride,
+        expert_x_stride;                   /* most of a mixture's; 0: there is none */
     sc_device_plan device;                 /* all zero without cuda */
 } sc_plan;
 
@@ -171,6 +180,17 @@ int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err);
 /* Heads of one kv_head that one task of the processor's attention takes: all, or where they are
  * many a part that others need not wait for. */
 int64_t sc_plan_group(const sc_attention *attention);
+
+/* plan_kernels.c. SC_EUSAGE: an operation that has no kernel for devices. */
+int sc_plan_kernels(const sc_graph *graph, sc_pool *pool, sc_error *err);
+/* The norm that operation i of the list, a linear, takes in on its way through its inputs when it
+ * multiplies one token of every row: the operation before it, whose outcome nothing else reads.
+ * i may be one behind the last list's end: the head. NULL: there is none. */
+const sc_row_op *sc_plan_folded(const sc_graph *graph, const sc_op_list *list, int i);
+/* Whether more becomes of a linear's sums than being stored as floats, or added to some. */
+bool sc_plan_ends(const sc_plan *plan, const sc_linear *linear);
+/* Whether a value's floats and operands are two buffers. */
+bool sc_plan_has_twin(const sc_plan *plan, int value);
 
 /* Blocks that share a row's and kv_head's attention to one token: enough to fill a large device,
  * each with 64 slots at least, and no more than one of them adds up. */

@@ -92,14 +92,84 @@ static int plan_weights(sc_plan *plan, sc_error *err) {
 static int add_buffer(sc_plan *plan, sc_pool *pool, const char *name, const char *what,
                       int64_t rows, int64_t width, int64_t size, sc_error *err) {
     sc_device_plan *d = &plan->device;
-    sc_device_buffer *b = &d->buffer[d->buffers++];
+    sc_device_buffer *b = &d->buffer[d->buffers];
+    if (!rows || !width)
+        return SC_OK;
+    d->buffers++;
     b->name = name;
     b->what = sc_pool_printf(pool, "%s [%lld, %lld]", what, (long long)rows, (long long)width);
     return b->what ? place(&b->place, &d->scratch_bytes, rows, width, size, err)
                    : sc_oom(err, "planning");
 }
 
+/* ---- which values are floats, which are operands ---- */
+
+static void mark_floats(sc_plan *plan, sc_span span) {
+    if (span.value >= 0)
+        plan->device.value[span.value].floats = true;
+}
+
+static void mark_list(sc_plan *plan, const sc_op_list *list) {
+    sc_device_value *value = plan->device.value;
+    for (int i = 0; i < list->ops; i++) {
+        const sc_op *op = &list->op[i];
+        if (op->kind == SC_OP_ROW) {
+            mark_floats(plan, op->row.a);
+            mark_floats(plan, op->row.b);
+        } else if (op->kind == SC_OP_LINEAR) {
+            value[op->linear.x.value].operands = true;
+            if (op->linear.add)
+                mark_floats(plan, op->linear.y);
+        } else if (op->kind == SC_OP_ATTENTION) {
+            mark_floats(plan, op->attention.q);
+            mark_floats(plan, op->attention.k);
+            mark_floats(plan, op->attention.v);
+            value[op->attention.out.value].operands = true;
+        } else {
+            value[op->experts.x.value].operands = true;
+            mark_floats(plan, op->experts.route);
+            mark_floats(plan, op->experts.out);
+        }
+    }
+}
+
+static void mark_values(sc_plan *plan) {
+    const sc_graph *g = plan->graph;
+    sc_device_value *value = plan->device.value;
+    mark_floats(plan, g->embedded);
+    mark_list(plan, &g->first);
+    for (int i = 0; i < g->layers; i++)
+        mark_list(plan, &g->layer[i]);
+    mark_list(plan, &g->last);
+    value[g->head_in.value].operands = true;
+    for (int i = 0; i < g->values; i++) {
+        value[i].floats |= !value[i].operands;
+        value[i].stride = round_up(g->value[i].width, LOAD / 4);
+        value[i].depth = sc_plan_depth(plan, g->value[i].width);
+    }
+}
+
 /* The widest of every buffer, over all layers. */
+static void widen_list(sc_plan *plan, const sc_op_list *list, const sc_cache_shape *shape) {
+    sc_device_plan *d = &plan->device;
+    const int64_t batch = plan->options.batch_size;
+    for (int i = 0; i < list->ops; i++) {
+        const sc_op *op = &list->op[i];
+        if (op->kind == SC_OP_LINEAR && sc_plan_ends(plan, &op->linear)) {
+            const int64_t out = op->linear.out;
+            d->sums_stride = most(d->sums_stride, round_up(op->linear.gated ? 2 * out : out, 4));
+        } else if (op->kind == SC_OP_ATTENTION && shape) {
+            const sc_attention *a = &op->attention;
+            const int64_t group = a->heads / a->kv_heads, splits = sc_plan_splits(plan, shape);
+            d->query_width = most(d->query_width, a->heads * a->head_dim);
+            d->arrived = most(d->arrived, batch * a->kv_heads);
+            d->partial_floats =
+                most(d->partial_floats, batch * a->kv_heads * splits * group * (a->v_head_dim + 2));
+        } else if (op->kind == SC_OP_EXPERTS)
+            d->expert_depth = most(d->expert_depth, sc_plan_depth(plan, op->experts.ffn));
+    }
+}
+
 static void widths(sc_plan *plan) {
     sc_device_plan *d = &plan->device;
     const sc_graph *g = plan->graph;
@@ -107,63 +177,31 @@ static void widths(sc_plan *plan) {
     d->block = least(plan->options.max_cache_len, most(LEAST_BLOCK, ROWS / batch));
     d->rows = batch * d->block;
     d->head_rows = least(d->rows, most(HEAD_ROWS, batch));
-    d->hidden_depth = sc_plan_depth(plan, g->hidden);
-    d->hidden_stride = round_up(g->hidden, 4);
+    widen_list(plan, &g->first, NULL);
     for (int i = 0; i < g->layers; i++) {
-        const sc_attention *a = sc_layer_attention(g, i);
-        const int64_t group = a->heads / a->kv_heads;
-        const int64_t splits = sc_plan_splits(plan, &plan->shape[plan->layer[i].shape]);
-        d->q_stride = most(d->q_stride, a->heads * a->head_dim);
-        d->attended_depth = most(d->attended_depth, sc_plan_depth(plan, a->heads * a->v_head_dim));
-        d->arrived = most(d->arrived, batch * a->kv_heads);
-        d->partial_floats =
-            most(d->partial_floats, batch * a->kv_heads * splits * group * (a->v_head_dim + 2));
-        for (int j = 0; j < g->layer[i].ops; j++) {
-            const sc_linear *l = &g->layer[i].op[j].linear;
-            if (g->layer[i].op[j].kind != SC_OP_LINEAR || l->add)
-                continue;
-            if (l->gated) {
-                d->ffn_depth = most(d->ffn_depth, sc_plan_depth(plan, l->out));
-                d->gate_up_stride = most(d->gate_up_stride, round_up(2 * l->out, 4));
-            } else
-                d->qkv_stride = most(d->qkv_stride, round_up(l->out, 4));
+        const int shape = plan->layer[i].shape;
+        widen_list(plan, &g->layer[i], shape >= 0 ? &plan->shape[shape] : NULL);
+    }
+    widen_list(plan, &g->last, NULL);
+}
+
+static int plan_values(sc_plan *plan, sc_pool *pool, sc_error *err) {
+    const sc_device_plan *d = &plan->device;
+    const bool one = plan->options.dtype == SC_F32; /* floats and operands are */
+    int rc = SC_OK;
+    for (int i = 0; i < plan->graph->values && !rc; i++) {
+        const sc_device_value *v = &d->value[i];
+        const char *name = plan->graph->value[i].name, *operands = name;
+        if (v->floats || one)
+            rc = add_buffer(plan, pool, name, "float", d->rows, v->stride, 4, err);
+        if (sc_plan_has_twin(plan, i) && !rc) {
+            operands = sc_pool_printf(pool, "%s_operands", name);
+            rc = operands ? SC_OK : sc_oom(err, "planning");
         }
+        if (v->operands && !one && !rc)
+            rc = add_buffer(plan, pool, operands, "operands", d->rows, v->depth, 2, err);
     }
-}
-
-/* Kernels exist for decoders of llama's shape: RMS norms of the residual stream that linears read,
- * q/k/v in one, attention, gated MLPs. */
-static bool has_kernels(const sc_graph *g, const sc_op *op) {
-    const sc_linear *l = &op->linear;
-    if (op->kind == SC_OP_ROW)
-        return op->row.kind == SC_ROW_RMS_NORM && op->row.a.value == g->embedded.value;
-    if (op->kind == SC_OP_ATTENTION)
-        return op->attention.softcap <= 0 && !op->attention.alibi;
-    if (op->kind != SC_OP_LINEAR)
-        return false;
-    const bool plain = l->scale >= 1 && l->scale <= 1;
-    return plain && (l->gated ? l->act == SC_ACT_SILU : !l->act);
-}
-
-static int check_graph(const sc_graph *g, sc_error *err) {
-    bool good = !g->first.ops && g->last.ops == 1 && !g->lm_head_bias;
-    good &= g->embed_scale >= 1 && g->embed_scale <= 1 && g->logits_scale >= 1 &&
-            g->logits_scale <= 1 && g->logits_softcap <= 0;
-    for (int i = 0; i < g->ropes; i++)
-        good &= !g->rope[i].long_from;
-    for (int i = 0; i < g->layers && good; i++) {
-        const sc_op_list *list = &g->layer[i];
-        good = list->ops == 7 && list->op[0].kind == SC_OP_ROW &&
-               list->op[2].kind == SC_OP_ATTENTION && list->op[4].kind == SC_OP_ROW &&
-               list->op[5].linear.gated;
-        for (int k = 0; k < list->ops && good; k++)
-            good = has_kernels(g, &list->op[k]);
-    }
-    if (good)
-        return SC_OK;
-    return sc_fail(err, SC_EUSAGE,
-                   "--target cuda: %s has operations without a kernel yet (take --target cpu)",
-                   g->family);
+    return rc;
 }
 
 static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
@@ -182,28 +220,29 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
                 (size_t)most((int64_t)panel, (int64_t)plan->pack[i].bytes / plan->pack[i].panels);
     d->staging_bytes = (size_t)most(round_up((int64_t)panel, ALIGN), STAGING);
     d->workspace_bytes = d->weights_bytes > SMALL ? WORKSPACE : SMALL_WORKSPACE;
+    const int64_t choices = rows * plan->top_k, x = d->value[g->embedded.value].stride;
     const struct {
         const char *name, *what;
         int64_t rows, width, size;
     } all[] = {
         { "step", "what a pass is about, 8 bytes", 1, step_words + (rows + 1) / 2, 8 },
-        { "x", "residual stream, float", rows, d->hidden_stride, 4 },
-        { "normed", "its norm, operands", rows, d->hidden_depth, size },
-        { "qkv", "q, k and v, float", rows, d->qkv_stride, 4 },
-        { "q", "q as the cache's type", rows, d->q_stride, kv },
-        { "attended", "attention's outcome, operands", rows, d->attended_depth, size },
-        { "gate_up", "gate and up, float", rows, d->gate_up_stride, 4 },
-        { "ffn", "their product, operands", rows, d->ffn_depth, size },
+        { "sums", "what a linear adds up, float", rows, d->sums_stride, 4 },
+        { "query", "queries as the cache's type", rows, d->query_width, kv },
         { "angles", "cos and sin of positions, float", rows, angles, 4 },
         { "partial", "parts of attention to one token, float", 1, d->partial_floats, 4 },
         { "arrived", "how many of them are there, unsigned", 1, d->arrived, 4 },
+        { "expert_ranges", "where each expert's choices are, int", plan->experts, 2, 4 },
+        { "expert_order", "choices by expert, int", 1, choices, 4 },
+        { "expert_ffn", "of each choice, operands", choices, d->expert_depth, size },
+        { "expert_y", "what each choice says, float", choices, plan->top_k ? x : 0, 4 },
         { "logits", "logits, float", d->head_rows, g->vocab, 4 },
         { "chosen", "the best id of each row, int", 1, batch, 4 },
         { "workspace", "cuBLASLt's, bytes", 1, (int64_t)d->workspace_bytes, 1 },
     };
-    _Static_assert(sizeof all / sizeof *all <= SC_DEVICE_BUFFERS, "room for all");
-    int rc = SC_OK;
-    for (size_t i = 0; i < sizeof all / sizeof *all && !rc; i++)
+    enum { OTHERS = sizeof all / sizeof *all };
+    d->buffer = sc_pool_alloc(pool, 2 * (size_t)g->values + OTHERS, sizeof *d->buffer);
+    int rc = d->buffer ? plan_values(plan, pool, err) : sc_oom(err, "planning");
+    for (int i = 0; i < OTHERS && !rc; i++)
         rc = add_buffer(plan, pool, all[i].name, all[i].what, all[i].rows, all[i].width,
                         all[i].size, err);
     /* Open unpacks panels there, before anything else is. */
@@ -217,16 +256,18 @@ int sc_plan_device(sc_plan *plan, sc_pool *pool, sc_error *err) {
     if (plan->options.offload_weights > plan->layers)
         return sc_fail(err, SC_EUSAGE, "--offload-weights: %lld, the model has %d layers",
                        (long long)plan->options.offload_weights, plan->layers);
-    int rc = check_graph(plan->graph, err);
+    int rc = sc_plan_kernels(plan->graph, pool, err);
     if (rc)
         return rc;
+    d->value = sc_pool_alloc(pool, (size_t)plan->graph->values, sizeof *d->value);
     d->slot = sc_pool_alloc(pool, (size_t)plan->layers, sizeof *d->slot);
     d->run = sc_pool_alloc(pool, (size_t)plan->layers, sizeof *d->run);
-    if (!d->slot || !d->run)
+    if (!d->value || !d->slot || !d->run)
         return sc_oom(err, "planning");
     rc = plan_weights(plan, err);
     if (rc)
         return rc;
+    mark_values(plan);
     widths(plan);
     return plan_scratch(plan, pool, err);
 }

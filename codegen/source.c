@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "json.h"
+#include "mxfp4.h"
 #include "safetensors.h"
 
 enum { CONFIG_LIMIT = 16 << 20, TOKENIZER_LIMIT = 256 << 20 };
@@ -106,6 +107,8 @@ static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const ch
         add_input(s, s->chat->input[i]);
     if (!rc)
         rc = sc_safetensors_open(&s->tensors, pool, folder, err);
+    if (!rc && made->mxfp4)
+        rc = sc_mxfp4_pair(s->tensors, pool, err);
     if (!rc)
         rc = untie(s, made, pool, err);
     if (rc)

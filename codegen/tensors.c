@@ -10,6 +10,7 @@
 
 #include "../runtime/half.h"
 #include "json.h"
+#include "mxfp4.h"
 
 enum { PIECE_BYTES = 64 * 1024, QUANTS = 32 };
 
@@ -17,8 +18,9 @@ enum { PIECE_BYTES = 64 * 1024, QUANTS = 32 };
 static const struct {
     int64_t elements, bytes;
 } block_of[SC_DTYPE_OTHER] = {
-    [SC_F32] = { 1, 4 },    [SC_F16] = { 1, 2 },    [SC_BF16] = { 1, 2 },   [SC_Q8_0] = { 32, 34 },
-    [SC_Q4_0] = { 32, 18 }, [SC_Q4_1] = { 32, 20 }, [SC_Q5_0] = { 32, 22 }, [SC_Q5_1] = { 32, 24 },
+    [SC_F32] = { 1, 4 },    [SC_F16] = { 1, 2 },     [SC_BF16] = { 1, 2 },
+    [SC_Q8_0] = { 32, 34 }, [SC_MXFP4] = { 32, 16 }, [SC_Q4_0] = { 32, 18 },
+    [SC_Q4_1] = { 32, 20 }, [SC_Q5_0] = { 32, 22 },  [SC_Q5_1] = { 32, 24 },
 };
 
 int sc_tensors_pread(int fd, const char *file, void *out, size_t bytes, uint64_t offset,
@@ -133,6 +135,7 @@ static void decode_block(sc_dtype dtype, const unsigned char *in, float *out) {
     case SC_Q5_1:
         nibbles(out, in + 8, u32_at(in + 4), 0, half_at(in), half_at(in + 2), true);
         break;
+    case SC_MXFP4: /* read_mxfp4 */
     case SC_FP8_E4M3:
     case SC_DTYPE_OTHER:
         break;
@@ -155,6 +158,33 @@ static int read_stored(const sc_tensor *t, int64_t first, int64_t elements, floa
             decode_block(t->dtype, piece + i * bytes, out);
         offset += (uint64_t)(blocks * bytes);
         left -= blocks;
+    }
+    return SC_OK;
+}
+
+/* The same of MXFP4, whose blocks have their scales in a tensor of their own. */
+static int read_mxfp4(const sc_tensor *t, int64_t first, int64_t elements, float *out,
+                      sc_error *err) {
+    enum { BLOCKS = PIECE_BYTES / SC_MXFP4_BYTES };
+    unsigned char block[BLOCKS * SC_MXFP4_BYTES], scale[BLOCKS];
+    int64_t at = first / SC_MXFP4_ELEMENTS;
+    for (int64_t left = elements / SC_MXFP4_ELEMENTS; left > 0;) {
+        const int64_t n = left < BLOCKS ? left : BLOCKS;
+        int status = sc_tensors_pread(t->fd, t->file, block, (size_t)(n * SC_MXFP4_BYTES),
+                                      t->offset + (uint64_t)(at * SC_MXFP4_BYTES), err);
+        if (!status)
+            status = sc_tensors_pread(t->scales->fd, t->scales->file, scale, (size_t)n,
+                                      t->scales->offset + (uint64_t)at, err);
+        for (int64_t i = 0; i < n && !status; i++, out += SC_MXFP4_ELEMENTS)
+            if (!sc_mxfp4_decode(out, block + i * SC_MXFP4_BYTES, scale[i]))
+                status = sc_fail(err, SC_EINPUT,
+                                 "%s: %.200s: block %lld has the scale 255, which "
+                                 "is no number (fetch the file again)",
+                                 t->file, t->name, (long long)(at + i));
+        if (status)
+            return status;
+        at += n;
+        left -= n;
     }
     return SC_OK;
 }
@@ -192,6 +222,8 @@ int sc_tensor_read(const sc_tensor *t, int64_t first, int64_t rows, float *out, 
                        t->file, t->name, (long long)first, (long long)rows, (long long)all);
     if (rows == 0 || width == 0)
         return SC_OK;
+    if (t->dtype == SC_MXFP4)
+        return read_mxfp4(t, first * width, rows * width, out, err);
     if (!t->interleaved_heads)
         return read_stored(t, first * width, rows * width, out, err);
     if (t->rank == 1)

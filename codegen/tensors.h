@@ -22,13 +22,16 @@ typedef enum {
     SC_Q4_1,
     SC_Q5_0,
     SC_Q5_1,
+    SC_MXFP4,      /* of a checkpoint: mxfp4.h */
     SC_FP8_E4M3,   /* of a cache */
     SC_DTYPE_OTHER /* known to the file format, not readable as a weight (I64, BOOL, Q4_K, …) */
 } sc_dtype;
 
 enum { SC_TENSOR_RANK = 8 };
 
-typedef struct {
+typedef struct sc_tensor sc_tensor;
+
+struct sc_tensor {
     const char *name; /* as the Graph knows it: model.layers.0.self_attn.q_proj.weight */
     const char *file; /* path of the file it lies in */
     const char *type; /* the file's word for the type: "BF16", "Q4_K" */
@@ -41,7 +44,8 @@ typedef struct {
     /* GGUF's llama stores q_proj and k_proj with each head's rows interleaved; rows are read back
      * in the checkpoint's order when this is the number of heads (0: as stored). */
     int64_t interleaved_heads;
-} sc_tensor;
+    const sc_tensor *scales; /* of SC_MXFP4: one byte per block */
+};
 
 typedef struct {
     const char *path; /* of the folder or file, for messages */

@@ -52,6 +52,7 @@ enum {
     MOST_EXPERTS = {{most_experts}},
     CHOICES = ROWS * {{most_chosen}}, /* of a pass */
     EXPERT_STRIDE = {{expert_stride}},
+    EXPERT_X_STRIDE = {{expert_x_stride}},
 {{/has_experts}}
 };
 {{#ropes}}
@@ -111,8 +112,8 @@ struct sc_model {
 {{/values}}
 {{#has_experts}}
     int32_t *expert_start, *expert_place; /* [MOST_EXPERTS + 1], [CHOICES] */
-    operand *expert_x, *expert_ffn;       /* [CHOICES, X_STRIDE], [CHOICES, EXPERT_STRIDE] */
-    float *expert_y;                      /* [CHOICES, X_STRIDE] */
+    operand *expert_x, *expert_ffn;       /* [CHOICES, EXPERT_X_STRIDE], [CHOICES, EXPERT_STRIDE] */
+    float *expert_y;                      /* [CHOICES, EXPERT_X_STRIDE] */
 {{/has_experts}}
 {{#has_attention}}
 {{#has_index}}
@@ -496,9 +497,9 @@ static size_t place_scratch({{name}}_model *m, unsigned char *base, int threads)
 {{#has_experts}}
     m->expert_start = take(base, &at, MOST_EXPERTS + 1, sizeof(int32_t));
     m->expert_place = take(base, &at, CHOICES, sizeof(int32_t));
-    m->expert_x = take(base, &at, (size_t)CHOICES * X_STRIDE, sizeof(operand));
+    m->expert_x = take(base, &at, (size_t)CHOICES * EXPERT_X_STRIDE, sizeof(operand));
     m->expert_ffn = take(base, &at, (size_t)CHOICES * EXPERT_STRIDE, sizeof(operand));
-    m->expert_y = take(base, &at, (size_t)CHOICES * X_STRIDE, sizeof(float));
+    m->expert_y = take(base, &at, (size_t)CHOICES * EXPERT_X_STRIDE, sizeof(float));
 {{/has_experts}}
 {{#has_attention}}
 {{#has_index}}

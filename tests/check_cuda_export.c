@@ -136,22 +136,22 @@ START_TEST(a_template_that_does_not_compile_is_named_by_its_own_line) {
     char *talk;
     sh("$E --emit-only");
     char *line =
-             output_of("grep -n -m1 norm0_kernel $H/x/llama_cuda.cu | cut -d: -f1 | tr -d '\\n'"),
+             output_of("grep -n -m1 rows0_kernel $H/x/llama_cuda.cu | cut -d: -f1 | tr -d '\\n'"),
          *template_line =
-             output_of("grep -n -m1 '{{id}}_kernel' templates/cuda/norm.cu | cut -d: -f1 | "
+             output_of("grep -n -m1 '{{fn}}_kernel' templates/cuda/row_kernel.cu | cut -d: -f1 | "
                        "tr -d '\\n'");
     ck_assert_int_eq(
         shell(NULL, &talk, sc_pool_printf(pool, "rm -r $H/x; STANDIN_ERROR=%s $E", line)), 3);
-    ck_assert_str_eq(talk,
-                     sc_pool_printf(pool,
-                                    "templates/cuda/norm.cu:%s: warning #177-D: variable \"y\" was "
-                                    "declared but never referenced\n"
-                                    "templates/cuda/norm.cu:%s: error: identifier \"x\" is "
-                                    "undefined\n    x;\n    ^\n\n"
-                                    "1 error detected in the compilation of \"llama_cuda.cu\".\n"
-                                    "templates/cuda/norm.cu:%s: error: identifier \"x\" is "
-                                    "undefined (for sm_80; correct the template)\n",
-                                    template_line, template_line, template_line));
+    ck_assert_str_eq(
+        talk, sc_pool_printf(pool,
+                             "templates/cuda/row_kernel.cu:%s: warning #177-D: variable \"y\" was "
+                             "declared but never referenced\n"
+                             "templates/cuda/row_kernel.cu:%s: error: identifier \"x\" is "
+                             "undefined\n    x;\n    ^\n\n"
+                             "1 error detected in the compilation of \"llama_cuda.cu\".\n"
+                             "templates/cuda/row_kernel.cu:%s: error: identifier \"x\" is "
+                             "undefined (for sm_80; correct the template)\n",
+                             template_line, template_line, template_line));
     sh("test ! -e $H/x");
     free(talk);
     free(line);

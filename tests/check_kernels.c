@@ -53,7 +53,7 @@ START_TEST(embed_takes_rows_and_angles) {
     }
     for (int i = 0; i < m->batch * TOKENS; i++)
         ids[i] = draw(&state, m->vocab);
-    const int64_t depth = CONSTANT("HIDDEN_DEPTH"), stride = CONSTANT("HIDDEN_STRIDE");
+    const int64_t depth = CONSTANT("HIDDEN_DEPTH"), stride = CONSTANT("X_STRIDE");
     const int64_t pairs = CONSTANT("ROPE0_PAIRS"), rows = CONSTANT("DEVICE_ROWS");
     void *step = device_step(code, &(device_pass){ m->batch, TOKENS, row, seen, padding, ids });
     void *embed = device_draw(m->dtype, m->vocab * depth, 1, &state);
@@ -88,29 +88,46 @@ static double norm_scale(const float *x, int width) {
     return 1 / sqrt(sum / width + eps);
 }
 
-START_TEST(norm_norms_rows) {
+/* What lies behind a row's width is what open has left there: nothing is written to it. */
+static void check_untouched(const char *what, const void *rows, sc_dtype dtype, int64_t first,
+                            int64_t end) {
+    const unsigned char *bytes = rows;
+    const size_t size = device_bytes(dtype);
+    for (size_t i = (size_t)first * size; i < (size_t)end * size; i++)
+        ck_assert_msg(bytes[i] == 0xff, "%s: byte %zu is written", what, i);
+}
+
+START_TEST(rows_norm_rows) {
     const device_code *code = device_code_make(_i);
     const device_model *m = code->model;
-    enum { ROWS = 3 };
+    enum { TOKENS = 3 };
     uint64_t state = 12;
-    const int64_t depth = CONSTANT("HIDDEN_DEPTH"), step = 2 * CONSTANT("HIDDEN_STRIDE");
-    float *x = device_draw(SC_F32, ROWS * step, 3, &state);
+    const int64_t depth = CONSTANT("NORMED_DEPTH"), stride = CONSTANT("X_STRIDE");
+    const size_t step_bytes = (size_t)(2 + 3 * m->batch) * 8;
+    unsigned char *scratch = device_alloc(code->plan->device.scratch_bytes);
+    const int64_t row[16] = { 0 }, zero[16] = { 0 };
+    void *step = device_step(code, &(device_pass){ 1, TOKENS, row, zero, zero, NULL });
+    float *drawn = device_draw(SC_F32, TOKENS * stride, 3, &state);
+    float *x = (float *)(void *)(scratch + CONSTANT("X_AT"));
     float *w = device_draw(SC_F32, m->hidden, 1, &state);
-    void *normed = device_alloc((size_t)(ROWS * depth) * device_bytes(m->dtype));
-    LAUNCH(code, "norm0_kernel", ROWS + 2, 1, CONSTANT("ROW_THREADS"), 5, at(x), (word)step, at(w),
-           at(normed), ROWS);
-    for (int r = 0; r < ROWS; r++) {
-        const double scale = norm_scale(x + r * step, m->hidden);
-        for (int i = 0; i < depth; i++) {
-            const double wanted =
-                i < m->hidden ? (double)x[r * step + i] * scale * (double)w[i] : 0;
+    memcpy(scratch + CONSTANT("STEP_AT"), step, step_bytes);
+    memcpy(x, drawn, (size_t)(TOKENS * stride) * sizeof *x);
+    LAUNCH(code, "rows0_kernel", TOKENS + 2, 1, CONSTANT("ROW_THREADS"), 5, at(scratch), at(w));
+    const unsigned char *normed = scratch + CONSTANT("NORMED_AT");
+    for (int r = 0; r < TOKENS; r++) {
+        const double scale = norm_scale(x + r * stride, m->hidden);
+        for (int i = 0; i < m->hidden; i++) {
+            const double wanted = (double)x[r * stride + i] * scale * (double)w[i];
             device_compare("normed", i, device_get(normed, m->dtype, r * depth + i), wanted,
-                           i < m->hidden ? last_bit(m->dtype, wanted) : 0);
+                           last_bit(m->dtype, wanted));
         }
+        check_untouched("normed", normed, m->dtype, r * depth + m->hidden, (r + 1) * depth);
     }
-    free(x);
+    check_untouched("normed", normed, m->dtype, TOKENS * depth, (TOKENS + 1) * depth);
+    free(scratch);
+    free(step);
+    free(drawn);
     free(w);
-    free(normed);
 }
 END_TEST
 
@@ -185,8 +202,8 @@ static void check_linear(const device_code *code, const linear *l, int batch, ui
                            device_get(y, y_type, b * l->y_stride + o),
                            d.sum + (double)before[b * l->y_stride + o], bound + 1e-6);
         }
-        for (int64_t o = l->out; l->gated && o < l->depth && o < l->y_stride; o++)
-            device_compare("behind ffn", o, device_get(y, y_type, b * l->y_stride + o), 0, 0);
+        if (l->gated)
+            check_untouched("ffn", y, y_type, b * l->y_stride + l->out, (b + 1) * l->y_stride);
     }
     free(step);
     free(x);
@@ -204,7 +221,7 @@ START_TEST(linears_of_decode_multiply) {
     if (m->batch > CONSTANT("DECODE_ROWS"))
         return;
     uint64_t state = 13;
-    const int64_t hidden = CONSTANT("HIDDEN_STRIDE");
+    const int64_t hidden = CONSTANT("X_STRIDE");
     const int attended = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
     const linear all[] = {
         { "qkv_proj0_kernel", "qkv_proj0_GRID", m->hidden, attended + 2 * kv,
@@ -229,25 +246,31 @@ START_TEST(linears_of_decode_multiply) {
 }
 END_TEST
 
-START_TEST(gated_multiplies_halves_of_a_row) {
+START_TEST(end_multiplies_halves_of_a_row) {
     const device_code *code = device_code_make(_i);
     const device_model *m = code->model;
     enum { ROWS = 3 };
     uint64_t state = 14;
-    const int64_t stride = CONSTANT("GATE_UP_STRIDE"), depth = CONSTANT("FFN_DEPTH");
-    const int64_t columns = CONSTANT("GATED_COLUMNS");
-    float *gate_up = device_draw(SC_F32, ROWS * stride, 8, &state);
+    const int64_t stride = CONSTANT("SUMS_STRIDE"), depth = CONSTANT("FFN_DEPTH");
+    const int64_t columns = CONSTANT("END_COLUMNS");
+    float *sums = device_draw(SC_F32, ROWS * stride, 8, &state);
+    float *bias = m->bias ? device_draw(SC_F32, 2 * m->ffn, 1, &state) : NULL;
     void *ffn = device_alloc((size_t)(ROWS * depth) * device_bytes(m->dtype));
-    LAUNCH(code, "gated_gate_up_proj0_kernel", ROWS + 1, (depth + columns - 1) / columns,
-           CONSTANT("ROW_THREADS"), 1, at(gate_up), at(ffn), ROWS);
-    for (int r = 0; r < ROWS; r++)
-        for (int i = 0; i < depth; i++) {
-            const float *gate = gate_up + r * stride;
-            const double wanted = i < m->ffn ? silu((double)gate[i]) * (double)gate[m->ffn + i] : 0;
+    LAUNCH(code, "end_gate_up_proj0_kernel", ROWS + 1, (m->ffn + columns - 1) / columns,
+           CONSTANT("ROW_THREADS"), 1, at(sums), at(bias), at(ffn), ROWS);
+    for (int r = 0; r < ROWS; r++) {
+        for (int i = 0; i < m->ffn; i++) {
+            const float *sum = sums + r * stride;
+            const double gate = (double)sum[i] + (bias ? (double)bias[i] : 0);
+            const double up = (double)sum[m->ffn + i] + (bias ? (double)bias[m->ffn + i] : 0);
+            const double wanted = silu(gate) * up;
             device_compare("ffn", r * depth + i, device_get(ffn, m->dtype, r * depth + i), wanted,
-                           i < m->ffn ? last_bit(m->dtype, wanted) + fabs(wanted) * 4e-7 : 0);
+                           last_bit(m->dtype, wanted) + fabs(wanted) * 4e-7 + fabs(up) * 1e-6);
         }
-    free(gate_up);
+        check_untouched("ffn", ffn, m->dtype, r * depth + m->ffn, (r + 1) * depth);
+    }
+    free(sums);
+    free(bias);
     free(ffn);
 }
 END_TEST
@@ -427,9 +450,9 @@ Suite *kernels_suite(void) {
     tcase_add_unchecked_fixture(tcase, make_all, NULL);
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, embed_takes_rows_and_angles, 0, DEVICE_MODELS);
-    tcase_add_loop_test(tcase, norm_norms_rows, 0, DEVICE_MODELS);
+    tcase_add_loop_test(tcase, rows_norm_rows, 0, DEVICE_MODELS);
     tcase_add_loop_test(tcase, linears_of_decode_multiply, 0, DEVICE_MODELS);
-    tcase_add_loop_test(tcase, gated_multiplies_halves_of_a_row, 0, DEVICE_MODELS);
+    tcase_add_loop_test(tcase, end_multiplies_halves_of_a_row, 0, DEVICE_MODELS);
     tcase_add_test(tcase, bias_is_added_to_rows);
     tcase_add_loop_test(tcase, pick_takes_the_first_of_the_highest, 0,
                         sizeof pick_table / sizeof *pick_table);

@@ -12,6 +12,7 @@
 
 #include "../codegen/gguf.h"
 #include "../codegen/json.h"
+#include "../codegen/mxfp4.h"
 #include "../codegen/safetensors.h"
 
 Suite *readers_suite(void);
@@ -247,6 +248,69 @@ static const struct {
     { TEXT("\x03\0\0\0\0\0\0\0{}"), "in a file of 10" },
     { TEXT("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"), "git-lfs" },
 };
+
+#define PAIR(blocks, scales, from)                                                                 \
+    "{\"w_blocks\":" ENTRY("U8", blocks, "0", from) ",\"w_scales\":" scales "}"
+
+static const struct {
+    const char *header, *refusal;
+    size_t data_bytes;
+} mxfp4_table[] = {
+    { PAIR("[1,2,16]", ENTRY("U8", "[1,2]", "32", "34"), "32"), NULL, 34 },
+    { "{\"w_blocks\":" ENTRY("U8", "[1,2,16]", "0", "32") "}", "w_scales", 32 },
+    { PAIR("[1,2,16]", ENTRY("U8", "[2,1]", "32", "34"), "32"), "w_scales", 34 },
+    { PAIR("[1,2,8]", ENTRY("U8", "[1,2]", "16", "18"), "16"), "blocks, 16", 18 },
+    { PAIR("[1,2,16]", ENTRY("I8", "[1,2]", "32", "34"), "32"), "U8", 34 },
+};
+
+/* By the table of the MX specification, 5.3.3: sign, two bits of exponent, one of mantissa. */
+static float e2m1(unsigned bits) {
+    const int exponent = (int)(bits >> 1 & 3);
+    const float fraction = (float)(bits & 1) / 2;
+    const float size = exponent ? (1 + fraction) * (float)(1 << exponent) / 2 : fraction;
+    return bits & 8 ? -size : size;
+}
+
+START_TEST(blocks_and_scales_are_one_tensor) {
+    unsigned char bytes[1024];
+    sc_tensors *tensors = NULL;
+    const size_t size = make_safetensors(bytes, mxfp4_table[_i].header, mxfp4_table[_i].data_bytes);
+    const char *path = put_file("f", bytes, size);
+    ck_assert_int_eq(sc_safetensors_open_file(&tensors, pool, path, &err), SC_OK);
+    const int status = sc_mxfp4_pair(tensors, pool, &err);
+    if (mxfp4_table[_i].refusal) {
+        assert_one_line(status, mxfp4_table[_i].refusal);
+        sc_tensors_close(tensors);
+        return;
+    }
+    ck_assert_int_eq(status, SC_OK);
+    const sc_tensor *t = sc_tensors_find(tensors, "w");
+    float row[64];
+    ck_assert_ptr_nonnull(t);
+    ck_assert_int_eq(tensors->count, 1);
+    ck_assert_int_eq(t->rank, 2);
+    ck_assert_int_eq(t->shape[1], 64);
+    const unsigned char *data = bytes + size - 34; /* byte i is 7 i */
+    bytes[size - 1] = 129;
+    put_file("f", bytes, size);
+    sc_tensors_close(tensors);
+    ck_assert_int_eq(sc_safetensors_open_file(&tensors, pool, path, &err), SC_OK);
+    ck_assert_int_eq(sc_mxfp4_pair(tensors, pool, &err), SC_OK);
+    ck_assert_int_eq(sc_tensor_read(sc_tensors_find(tensors, "w"), 0, 1, row, &err), SC_OK);
+    for (int i = 0; i < 64; i++) {
+        const unsigned half = data[i / 2] >> (i % 2 ? 4 : 0) & 15u;
+        const double scale = pow(2, (i < 32 ? (7 * 32) % 256 : 129) - 127);
+        ck_assert_double_eq((double)row[i], (double)e2m1(half) * scale);
+    }
+    sc_tensors_close(tensors);
+    bytes[size - 1] = 255;
+    put_file("f", bytes, size);
+    ck_assert_int_eq(sc_safetensors_open_file(&tensors, pool, path, &err), SC_OK);
+    ck_assert_int_eq(sc_mxfp4_pair(tensors, pool, &err), SC_OK);
+    assert_one_line(sc_tensor_read(sc_tensors_find(tensors, "w"), 0, 1, row, &err), "block 1");
+    sc_tensors_close(tensors);
+}
+END_TEST
 
 START_TEST(what_is_no_safetensors_file_is_refused) {
     sc_tensors *tensors = NULL;
@@ -935,6 +999,7 @@ Suite *readers_suite(void) {
     tcase_add_loop_test(tcase, safetensors_are_judged_as_the_reference_does, 0,
                         ROWS_OF(safetensors_table));
     tcase_add_loop_test(tcase, what_is_no_safetensors_file_is_refused, 0, ROWS_OF(raw_table));
+    tcase_add_loop_test(tcase, blocks_and_scales_are_one_tensor, 0, ROWS_OF(mxfp4_table));
     tcase_add_test(tcase, no_truncation_of_safetensors_is_accepted);
     tcase_add_loop_test(tcase, shards_are_those_of_the_index, 0, ROWS_OF(shard_table));
     tcase_add_test(tcase, a_tensor_in_two_shards_is_refused);

@@ -25,8 +25,8 @@ static void widths(sc_reader *r) {
 /* A multiplier; a graph has no use for what is multiplied by nothing. */
 static float multiplier(sc_builder *b, const char *key) {
     const float factor = (float)sc_build_number(b, key);
-    if (!(factor > 0 || factor < 0) && !b->rc)
-        b->rc = sc_fail(b->err, SC_EINPUT, "%s: %s: 0 is no multiplier", b->config->path, key);
+    if (!(factor > 0 || factor < 0))
+        sc_build_fail(b, key, "0 is no multiplier");
     return factor;
 }
 
@@ -38,9 +38,8 @@ static void multipliers(sc_builder *b, const char *key, int count, float *factor
         factor[i] = good && list->count ? (float)list->list[i] : 1;
         good &= factor[i] > 0 || factor[i] < 0;
     }
-    if (!good && !b->rc)
-        b->rc = sc_fail(b->err, SC_EINPUT, "%s: %s: is no list of %d multipliers other than 0",
-                        b->config->path, key, count);
+    if (!good)
+        sc_build_fail(b, key, "is no list of %d multipliers other than 0", count);
 }
 
 static sc_span scaled(sc_builder *b, sc_span x, float factor, const char *name) {

@@ -187,6 +187,7 @@ static const sc_key keys[] = {
     { "altup_correct_scale", SC_KEY_FLAG, 1, false },
     { "altup_coef_clip", SC_KEY_NOTHING, 0, false }, /* of training */
     { "laurel_rank", SC_KEY_COUNT, 64, false },
+    { "query_pre_attn_scalar", SC_KEY_NOTHING, 0, false }, /* published ones have it; scale is 1 */
     { .key = NULL },
 };
 

@@ -4,6 +4,12 @@
 {{#windowed}}
  * Position q sees {{window}} keys, itself the last.
 {{/windowed}}
+{{#chunked}}
+ * Position q sees keys k <= q of its chunk: q / {{window}} = k / {{window}}.
+{{/chunked}}
+{{#sinks}}
+ * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
+{{/sinks}}
  *
  * Grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS], block ATTEND_THREADS, shared {{attend_shared}} bytes. A
  * block takes a share of what one row's kv_head sees, a multiple of ATTEND{{id}}_SHARE keys, for the
@@ -50,6 +56,12 @@ typedef struct {
     float *sums;          /* [SPLITS, GROUP, V_DIM] of this row's kv_head */
     float *tops;          /* [SPLITS, GROUP, 2]: highest score, sum of weights */
     operand *attended;    /* [GROUP, V_DIM] of it */
+{{#sinks}}
+    const float *sinks;   /* [GROUP] of it */
+{{/sinks}}
+{{#scored}}
+    int newest;           /* the last key that is seen, counted from the first */
+{{/scored}}
 } attend{{id}}_share;
 
 static __device__ __forceinline__ int attend{{id}}_slot(const attend{{id}}_share *t, int key) {
@@ -121,10 +133,10 @@ static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_s
 {{^kv_floats}}
 {{> cuda/attend_mma.cu}}
 {{/kv_floats}}
-extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
-    attend{{id}}_kernel(const step *s, const float *qkv, const float *q_norm, const float *k_norm,
-                   const float *angles, kv *keys, kv *values, float *partial, unsigned *arrived,
-                   operand *attended) {
+extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
+    attend{{id}}_kernel(const step *s, const float *q, const float *k, const float *v, const float *q_norm,
+                   const float *k_norm, const float *angles, kv *keys, kv *values, float *partial, unsigned *arrived,
+                   operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(float, head_row, ATTEND{{id}}_WARPS * SHAPE{{shape}}_DIM);
     SHARED(int, is_last, 1);
     attend{{id}}_share t;
@@ -138,9 +150,12 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
 {{#windowed}}
     const long long first = most(padding, pos - {{window}} + 1);
 {{/windowed}}
-{{^windowed}}
+{{#chunked}}
+    const long long first = padding + most(0, pos - padding) / {{window}} * {{window}};
+{{/chunked}}
+{{^limited}}
     const long long first = padding;
-{{/windowed}}
+{{/limited}}
     const int seen = (int)most(0, pos - first + 1);
     const int share = ((seen + ATTEND{{id}}_SPLITS - 1) / ATTEND{{id}}_SPLITS + ATTEND{{id}}_SHARE - 1) /
                       ATTEND{{id}}_SHARE * ATTEND{{id}}_SHARE;
@@ -149,6 +164,12 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
         return;
     t.begin = t.split * share;
     t.end = (int)least(seen, t.begin + share);
+{{#sinks}}
+    t.sinks = sinks + t.head * ATTEND{{id}}_GROUP;
+{{/sinks}}
+{{#scored}}
+    t.newest = seen - 1;
+{{/scored}}
 {{#ring}}
     t.slot = (int)(first % SHAPE{{shape}}_SLOTS);
 {{/ring}}
@@ -158,11 +179,13 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
     t.sums = partial + (long long)blockIdx.y * ATTEND{{id}}_SPLITS * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
     t.tops = partial + (long long)ATTEND{{id}}_PARTS * SHAPE{{shape}}_V_DIM +
              (long long)blockIdx.y * ATTEND{{id}}_SPLITS * ATTEND{{id}}_GROUP * 2;
-    t.attended = attended + t.batch * (long long)ATTENDED_DEPTH + t.head * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
+    t.attended = attended + t.batch * (long long){{attended}}_DEPTH + t.head * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
     const long long at = (s->row[t.batch] * SHAPE{{shape}}_KV_HEADS + t.head) * SHAPE{{shape}}_SLOTS;
     keys += at * SHAPE{{shape}}_DIM;
     values += at * SHAPE{{shape}}_V_DIM;
-    qkv += t.batch * (long long)QKV_STRIDE;
+    q += t.batch * (long long){{q_row}} + t.head * ATTEND{{id}}_GROUP * SHAPE{{shape}}_DIM;
+    k += t.batch * (long long){{k_row}} + t.head * SHAPE{{shape}}_DIM;
+    v += t.batch * (long long){{v_row}} + t.head * SHAPE{{shape}}_V_DIM;
 {{^q_norm}}
     (void)q_norm;
 {{/q_norm}}
@@ -176,9 +199,6 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
 {{^roped}}
     (void)angles;
 {{/roped}}
-    if (t.head == 0 && t.split == 0) /* zeros behind the row's end */
-        for (int i = {{heads}} * SHAPE{{shape}}_V_DIM + thread; i < ATTENDED_DEPTH; i += ATTEND_THREADS)
-            attended[t.batch * (long long)ATTENDED_DEPTH + i] = 0;
 
     /* The new key and value; a padding token's are zero. */
     if (t.split == t.used - 1 && warp < 2) {
@@ -189,14 +209,14 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
         const long long slot = pos;
 {{/ring}}
         if (warp == 0) {
-            load_head(head_row, 0, qkv + {{k_at}} + t.head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
+            load_head(head_row, 0, k, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
             for (int i = lane; i < SHAPE{{shape}}_DIM; i += 32)
                 keys[slot * SHAPE{{shape}}_DIM + i] = seen ? kv_of(head_row[i]) : (kv)0;
         } else
             for (int i = lane; i < SHAPE{{shape}}_V_DIM; i += 32)
                 values[slot * SHAPE{{shape}}_V_DIM + i] =
-                    seen ? kv_of(qkv[{{v_at}} + t.head * SHAPE{{shape}}_V_DIM + i]) : (kv)0;
+                    seen ? kv_of(v[i]) : (kv)0;
     }
     if (!seen) {
         for (int i = thread; i < ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM; i += ATTEND_THREADS)
@@ -213,21 +233,21 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS)
         const int queries = (int)least(ATTEND{{id}}_QUERIES, ATTEND{{id}}_GROUP - base);
         __syncthreads();
         /* From the last warp down: the first ones have the new key and value to write. */
-        for (int q = ATTEND{{id}}_WARPS - 1 - warp; q < {{attend_rows}}; q += ATTEND{{id}}_WARPS) {
+        for (int n = ATTEND{{id}}_WARPS - 1 - warp; n < {{attend_rows}}; n += ATTEND{{id}}_WARPS) {
             const int row = warp * SHAPE{{shape}}_DIM;
-            if (q < queries)
-                load_head(head_row, row, qkv + (t.head * ATTEND{{id}}_GROUP + base + q) * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM,
+            if (n < queries)
+                load_head(head_row, row, q + (base + n) * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM,
                           {{#q_norm}}q_norm, {{norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}}, {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
 {{#kv_floats}}
             for (int i = lane; i < ATTEND{{id}}_DEPTH; i += 32)
-                query[q * ATTEND{{id}}_DEPTH + i] = q < queries && i < SHAPE{{shape}}_DIM ? head_row[row + i] * {{scale}} : 0;
+                query[n * ATTEND{{id}}_DEPTH + i] = n < queries && i < SHAPE{{shape}}_DIM ? head_row[row + i] * {{scale}} : 0;
 {{/kv_floats}}
 {{^kv_floats}}
             for (int i = lane; i < ATTEND{{id}}_QUERY; i += 32) {
-                const float low = q < queries && 2 * i < SHAPE{{shape}}_DIM ? (float)head_row[row + 2 * i] : 0;
+                const float low = n < queries && 2 * i < SHAPE{{shape}}_DIM ? (float)head_row[row + 2 * i] : 0;
                 const float high =
-                    q < queries && 2 * i + 1 < SHAPE{{shape}}_DIM ? (float)head_row[row + 2 * i + 1] : 0;
-                query[q * ATTEND{{id}}_QUERY + i] = kv_pair(low, high);
+                    n < queries && 2 * i + 1 < SHAPE{{shape}}_DIM ? (float)head_row[row + 2 * i + 1] : 0;
+                query[n * ATTEND{{id}}_QUERY + i] = kv_pair(low, high);
             }
 {{/kv_floats}}
         }

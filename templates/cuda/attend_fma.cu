@@ -12,8 +12,14 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
     for (int i = 0; i < ATTEND{{id}}_SUMS; i++)
         sum[i] = 0;
     if (thread < queries) {
+{{#sinks}}
+        tops[thread] = t->split ? -1e30f : t->sinks[base + thread]; /* of one share */
+        totals[thread] = t->split ? 0.0f : 1.0f;
+{{/sinks}}
+{{^sinks}}
         tops[thread] = -1e30f;
         totals[thread] = 0;
+{{/sinks}}
     }
     for (int first = t->begin; first < t->end; first += ATTEND_THREADS) {
         const int here = (int)least(ATTEND_THREADS, t->end - first);
@@ -33,7 +39,15 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
                             score[i] = fmaf(query[(q + i) * ATTEND{{id}}_DEPTH + d + j], k[j], score[i]);
             }
             for (int i = 0; i < 4 && q + i < queries; i++)
-                weight_of[(q + i) * ATTEND_THREADS + thread] = thread < here ? score[i] : -1e30f;
+                weight_of[(q + i) * ATTEND_THREADS + thread] =
+{{#scored}}
+                    thread < here ? attention{{id}}_score(score[i], t->head * ATTEND{{id}}_GROUP + base + q + i,
+                                                    t->newest - first - thread)
+                                  : -1e30f;
+{{/scored}}
+{{^scored}}
+                    thread < here ? score[i] : -1e30f;
+{{/scored}}
         }
         __syncthreads();
         /* A warp folds a query's scores into its running softmax. */

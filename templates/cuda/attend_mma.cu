@@ -13,6 +13,20 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
 #pragma unroll
         for (int j = 0; j < 4; j++)
             sum[i][0][j] = sum[i][1][j] = 0;
+{{#sinks}}
+    if (t->split == 0 && warp == 0) /* of one share, of its first warp */
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            top[half] = t->sinks[least(base + row + half * 8, ATTEND{{id}}_GROUP - 1)];
+            total[half] = 1;
+        }
+{{/sinks}}
+{{#scored}}
+    const int head[2] = { /* of rows row and row + 8; none that is not there */
+        t->head * ATTEND{{id}}_GROUP + (int)least(base + row, ATTEND{{id}}_GROUP - 1),
+        t->head * ATTEND{{id}}_GROUP + (int)least(base + row + 8, ATTEND{{id}}_GROUP - 1)
+    };
+{{/scored}}
 
     for (int key = t->begin + warp * 16; key < t->end; key += ATTEND{{id}}_WARPS * 16) {
         /* Keys behind the last are the last once more, and weigh nothing. */
@@ -29,7 +43,7 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
 
         /* Columns of score[0] are keys key … key + 7, of score[1] the next 8. */
         float score[2][4] = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 } };
-#pragma unroll
+#pragma unroll 4
         for (int i = 0; i < ATTEND{{id}}_STEPS; i++) {
             const words4 k[2] = { eight_of(low_key, i * 32 + member * 8, SHAPE{{shape}}_DIM),
                                   eight_of(high_key, i * 32 + member * 8, SHAPE{{shape}}_DIM) };
@@ -52,8 +66,12 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
             float w[4], best = top[half];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const bool there = key + i / 2 * 8 + 2 * member + i % 2 < t->end;
-                w[i] = there ? score[i / 2][half * 2 + i % 2] * {{scale}} : -1e30f;
+                const int at = key + i / 2 * 8 + 2 * member + i % 2;
+                w[i] = score[i / 2][half * 2 + i % 2] * {{scale}};
+{{#scored}}
+                w[i] = attention{{id}}_score(w[i], head[half], t->newest - at);
+{{/scored}}
+                w[i] = at < t->end ? w[i] : -1e30f;
                 best = fmaxf(best, w[i]);
             }
             best = quarter_top(best);

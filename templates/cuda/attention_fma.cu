@@ -4,6 +4,12 @@
 {{#windowed}}
  * Query q sees keys q - {{window}} < k <= q.
 {{/windowed}}
+{{#chunked}}
+ * Query q sees keys k <= q of its chunk: q / {{window}} = k / {{window}}.
+{{/chunked}}
+{{#sinks}}
+ * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
+{{/sinks}}
  *
  * Grid [ceil(tokens * ATTENTION{{id}}_GROUP / ATTENTION{{id}}_QUERIES), batch * ATTEND{{id}}_HEADS], block
  * ATTENTION_THREADS, shared {{attention_shared}} bytes. A query is one head of one token; a block takes
@@ -44,7 +50,7 @@ static __device__ __forceinline__ void attention{{id}}_load(SHARED_OF(float) to,
 
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention{{id}}_kernel(const step *s, const kv *q, const kv *keys, const kv *values,
-                      const kv *evicted_keys, const kv *evicted_values, operand *attended) {
+                      const kv *evicted_keys, const kv *evicted_values, operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(float, query, ATTENTION{{id}}_QUERIES * ATTENTION{{id}}_STRIDE);
     SHARED(float, cached, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_STRIDE);
     SHARED(float, weight_of, ATTENTION{{id}}_QUERIES * (ATTENTION{{id}}_KEYS + 1));
@@ -71,7 +77,13 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     }
     const int last = tile + mine < queries ? tile + mine : queries - 1;
     const long long pos = seen + last / ATTENTION{{id}}_GROUP - padding; /* from the first that is no padding */
+{{#sinks}}
+    float sum[ATTENTION{{id}}_SUMS][4], total = 1;
+    float top = sinks[head * ATTENTION{{id}}_GROUP + last % ATTENTION{{id}}_GROUP];
+{{/sinks}}
+{{^sinks}}
     float sum[ATTENTION{{id}}_SUMS][4], top = -1e30f, total = 0;
+{{/sinks}}
 #pragma unroll
     for (int i = 0; i < ATTENTION{{id}}_SUMS; i++)
 #pragma unroll
@@ -85,9 +97,13 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     const long long seen_first = seen + tile / ATTENTION{{id}}_GROUP - padding - {{window}} + 1;
     long long block = most(0, seen_first) / ATTENTION{{id}}_KEYS * ATTENTION{{id}}_KEYS;
 {{/windowed}}
-{{^windowed}}
+{{#chunked}}
+    long long block = most(0, seen + tile / ATTENTION{{id}}_GROUP - padding) / {{window}} * {{window}} / ATTENTION{{id}}_KEYS *
+                      ATTENTION{{id}}_KEYS;
+{{/chunked}}
+{{^limited}}
     long long block = 0;
-{{/windowed}}
+{{/limited}}
     for (; block <= newest; block += ATTENTION{{id}}_KEYS) {
         __syncthreads();
         attention{{id}}_load(cached, keys, evicted_keys, padding + block, oldest, end, SHAPE{{shape}}_DIM);
@@ -106,7 +122,10 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
         for (int i = 0; i < ATTENTION{{id}}_KEYS / ATTENTION{{id}}_TEAM; i++) {
             const long long k = block + i * ATTENTION{{id}}_TEAM + member;
-            if (k > pos{{#windowed}} || k <= pos - {{window}}{{/windowed}})
+{{#scored}}
+            score[i] = attention{{id}}_score(score[i], head * ATTENTION{{id}}_GROUP + last % ATTENTION{{id}}_GROUP, pos - k);
+{{/scored}}
+            if (k > pos{{#windowed}} || k <= pos - {{window}}{{/windowed}}{{#chunked}} || k < pos / {{window}} * {{window}}{{/chunked}})
                 score[i] = -1e30f;
             best = fmaxf(best, score[i]);
         }
@@ -151,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     if (tile + mine >= queries)
         return;
     const int token = last / ATTENTION{{id}}_GROUP, group = last % ATTENTION{{id}}_GROUP;
-    operand *to = attended + (batch * s->tokens + token) * ATTENDED_DEPTH +
+    operand *to = attended + (batch * s->tokens + token) * {{attended}}_DEPTH +
                   (head * ATTENTION{{id}}_GROUP + group) * SHAPE{{shape}}_V_DIM;
 #pragma unroll
     for (int i = 0; i < ATTENTION{{id}}_SUMS; i++)
@@ -161,8 +180,5 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
             if (d < SHAPE{{shape}}_V_DIM) /* padding sees nothing: zeros */
                 to[d] = operand_of(total > 0 ? sum[i][j] / total : 0);
         }
-    if (head == 0 && group == 0 && member == 0) /* zeros behind the row's end */
-        for (int i = ATTENTION{{id}}_HEADS * SHAPE{{shape}}_V_DIM; i < ATTENDED_DEPTH; i++)
-            to[i] = 0;
 }
 

@@ -4,6 +4,12 @@
 {{#windowed}}
  * Query q sees keys q - {{window}} < k <= q.
 {{/windowed}}
+{{#chunked}}
+ * Query q sees keys k <= q of its chunk: q / {{window}} = k / {{window}}.
+{{/chunked}}
+{{#sinks}}
+ * A sink is one score more of a head in every softmax (Xiao et al. 2023, as GptOssAttention has it).
+{{/sinks}}
  *
  * Grid [ceil(tokens * ATTENTION{{id}}_GROUP / ATTENTION{{id}}_QUERIES), batch * ATTEND{{id}}_HEADS], block
  * ATTENTION_THREADS, shared {{attention_shared}} bytes. A query is one head of one token; a block takes
@@ -27,7 +33,7 @@ enum {
 
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention{{id}}_kernel(const step *s, const kv *q, const kv *keys, const kv *values,
-                      const kv *evicted_keys, const kv *evicted_values, operand *attended) {
+                      const kv *evicted_keys, const kv *evicted_values, operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(unsigned, key, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_KEY);
     SHARED(unsigned, value, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_VALUE);
     const int thread = (int)threadIdx.x, row = thread % 32 / 4, member = thread % 4;
@@ -55,12 +61,18 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     int query[2];
     long long pos[2]; /* from the row's first token that is no padding */
     const kv *from[2];
+{{#scored}}
+    int query_head[2];
+{{/scored}}
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         query[half] = tile + thread / 32 * 16 + row + half * 8;
         const int last = query[half] < queries ? query[half] : queries - 1;
         const int token = last / ATTENTION{{id}}_GROUP, group = last % ATTENTION{{id}}_GROUP;
         pos[half] = s->seen[batch] + token - padding;
+{{#scored}}
+        query_head[half] = head * ATTENTION{{id}}_GROUP + group;
+{{/scored}}
         from[half] = q + ((batch * s->tokens + token) * ATTENTION{{id}}_HEADS + head * ATTENTION{{id}}_GROUP + group) *
                              SHAPE{{shape}}_DIM;
     }
@@ -78,6 +90,14 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
         for (int j = 0; j < 4; j++)
             sum[i][0][j] = sum[i][1][j] = 0;
+{{#sinks}}
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int last = query[half] < queries ? query[half] : queries - 1;
+        top[half] = sinks[head * ATTENTION{{id}}_GROUP + last % ATTENTION{{id}}_GROUP];
+        total[half] = 1;
+    }
+{{/sinks}}
 
     /* Blocks that some query of the tile sees. */
     const int behind = tile + ATTENTION{{id}}_QUERIES < queries ? tile + ATTENTION{{id}}_QUERIES : queries;
@@ -86,9 +106,13 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     const long long seen_first = s->seen[batch] + tile / ATTENTION{{id}}_GROUP - padding - {{window}} + 1;
     long long block = most(0, seen_first) / ATTENTION{{id}}_KEYS * ATTENTION{{id}}_KEYS;
 {{/windowed}}
-{{^windowed}}
+{{#chunked}}
+    long long block = most(0, s->seen[batch] + tile / ATTENTION{{id}}_GROUP - padding) / {{window}} * {{window}} / ATTENTION{{id}}_KEYS *
+                      ATTENTION{{id}}_KEYS;
+{{/chunked}}
+{{^limited}}
     long long block = 0;
-{{/windowed}}
+{{/limited}}
     for (; block <= newest; block += ATTENTION{{id}}_KEYS) {
         __syncthreads();
 {{#ring}}
@@ -166,6 +190,10 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int newest_key = (int)most(-1, least(pos[half] - block, ATTENTION{{id}}_KEYS));
+{{#chunked}}
+            const int oldest_key =
+                (int)most(0, least(most(0, pos[half]) / {{window}} * {{window}} - block, ATTENTION{{id}}_KEYS));
+{{/chunked}}
 {{#windowed}}
             const int oldest_key = (int)most(0, least(pos[half] - {{window}} + 1 - block, ATTENTION{{id}}_KEYS));
 {{/windowed}}
@@ -175,8 +203,12 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
 #pragma unroll
                 for (int j = 0; j < 2; j++) {
                     const int k = i * 8 + member * 2 + j;
-                    const bool sees = k <= newest_key{{#windowed}} && k >= oldest_key{{/windowed}};
-                    score[i][half * 2 + j] = sees ? score[i][half * 2 + j] * {{scale}} : -1e30f;
+                    const bool sees = k <= newest_key{{#limited}} && k >= oldest_key{{/limited}};
+                    float scaled = score[i][half * 2 + j] * {{scale}};
+{{#scored}}
+                    scaled = attention{{id}}_score(scaled, query_head[half], pos[half] - block - k);
+{{/scored}}
+                    score[i][half * 2 + j] = sees ? scaled : -1e30f;
                     best = fmaxf(best, score[i][half * 2 + j]);
                 }
             best = quarter_top(best);
@@ -222,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
         if (query[half] >= queries)
             continue;
         const int token = query[half] / ATTENTION{{id}}_GROUP, group = query[half] % ATTENTION{{id}}_GROUP;
-        operand *to = attended + (batch * s->tokens + token) * ATTENDED_DEPTH +
+        operand *to = attended + (batch * s->tokens + token) * {{attended}}_DEPTH +
                       (head * ATTENTION{{id}}_GROUP + group) * SHAPE{{shape}}_V_DIM;
         const float by = total[half] > 0 ? 1.0f / total[half] : 0; /* padding sees nothing: zeros */
 #pragma unroll
@@ -237,9 +269,6 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
                 if (d < SHAPE{{shape}}_V_DIM)
                     to[d] = operand_of(sum[i][j % 2][half * 2 + j / 2] * by);
             }
-        if (head == 0 && group == 0 && member == 0) /* zeros behind the row's end */
-            for (int i = ATTENTION{{id}}_HEADS * SHAPE{{shape}}_V_DIM; i < ATTENDED_DEPTH; i++)
-                to[i] = 0;
     }
 }
 

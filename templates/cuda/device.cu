@@ -29,14 +29,31 @@ typedef {{weight_ctype}} weight, operand; /* {{dtype}} */
 typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
 
 {{> cuda/rows.cu}}
-{{> cuda/embed.cu}}
-{{> cuda/norm.cu}}
 {{> cuda/act.cu}}
+{{> cuda/embed.cu}}
+{{> cuda/row_ops.cu}}
+{{#row_kernels}}
+{{> cuda/row_kernel.cu}}
+{{/row_kernels}}
+{{#weight_mma}}
+{{> cuda/tile_mma.cu}}
+{{/weight_mma}}
 {{#decode_linears}}
 {{> cuda/linear.cu}}
 {{/decode_linears}}
+{{#device_linears}}
+{{#ended}}
+{{> cuda/end.cu}}
+{{/ended}}
+{{/device_linears}}
+{{#head_linears}}
+{{#ended}}
+{{> cuda/end.cu}}
+{{/ended}}
+{{/head_linears}}
 {{> cuda/heads.cu}}
 {{#attentions}}
+{{> cuda/score.cu}}
 {{> cuda/attend.cu}}
 {{> cuda/keep.cu}}
 {{#kv_floats}}
@@ -46,7 +63,9 @@ typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
 {{> cuda/attention_mma.cu}}
 {{/kv_floats}}
 {{/attentions}}
-{{> cuda/gated.cu}}
+{{#mixture_kernels}}
+{{> cuda/experts.cu}}
+{{/mixture_kernels}}
 {{> cuda/bias.cu}}
 {{> cuda/pick.cu}}
 {{> cuda/unpack.cu}}

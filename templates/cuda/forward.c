@@ -1,4 +1,22 @@
 {{! forward.c - passes one after another, or a graph of one; open and close. }}
+{{#begins}}
+/* What comes between the embedding and the layers. */
+static void begin_ops(const pass *p) {
+{{#device_first_ops}}
+{{> cuda/op.c}}
+{{/device_first_ops}}
+}
+
+{{/begins}}
+{{#closes}}
+/* What comes between the layers and the head. */
+static void close_ops(const pass *p) {
+{{#device_last_ops}}
+{{> cuda/op.c}}
+{{/device_last_ops}}
+}
+
+{{/closes}}
 /* The id's row, then all layers; the streams that bring what is on the host begin and end with it. */
 static size_t step_bytes(const pass *p) {
     return offsetof(step, ids) + (size_t)p->rows * sizeof(int32_t);
@@ -15,8 +33,11 @@ static void all_layers(const pass *p) {
     SC_CUDA(p->cuda, StreamWaitEvent, d->cuda->copies, d->weights_begun, 0);
 {{/weights_offloaded}}
     launch(p, embed_kernel, p->rows, 1, ROW_THREADS,
-           WORDS(word(at(p, STEP_AT)), word(d->block + {{embed_tokens_at}}), word(at(p, X_AT)),
-                 word(at(p, ANGLES_AT))));
+           WORDS(word(at(p, STEP_AT)), word(d->block + {{embed_tokens_at}}), word(at(p, {{embed_at}})),
+                 {{#embed_twin}}word(at(p, {{embed_twin_at}})), {{/embed_twin}}word(at(p, ANGLES_AT))));
+{{#begins}}
+    begin_ops(p);
+{{/begins}}
 {{#layer_calls}}
     layer{{kind}}(p, {{layer}});
 {{/layer_calls}}
@@ -29,25 +50,37 @@ static void all_layers(const pass *p) {
 {{/offloading}}
 }
 
-/* Logits of rows of x that are x_step floats apart, HEAD_ROWS at most; and the best id of each. */
-static void head(const pass *p, size_t x, int64_t x_step, int64_t rows, bool choose) {
-    const unsigned char *norm = p->d->block + {{norm_at}}, *w = p->d->block + {{lm_head_at}};
-{{#decode_linears}}
-    if (rows == p->batch) { /* one of each row */
-        launch(p, lm_head_kernel, lm_head_GRID, 1, DECODE_THREADS,
-               WORDS(word(at(p, STEP_AT)), word(at(p, x)), (uint64_t)x_step, word(norm), word(w), 0,
-                     word(at(p, LOGITS_AT))));
-    } else
-{{/decode_linears}}
-    {
-        norm_rows(p, norm{{head_norm}}_kernel, norm, x, x_step, rows);
-        product(p, LOGITS_AT, VOCAB, w, NULL, VOCAB, {{lm_head_depth}}, NORMED_AT, HIDDEN_DEPTH, rows, 0);
-    }
-    if (choose)
-        launch(p, pick_kernel, p->batch, 1, PICK_THREADS,
-               WORDS(word(at(p, STEP_AT)), word(at(p, LOGITS_AT)), word(at(p, CHOSEN_AT))));
+{{#head_linears}}
+/* Logits of every step-th row of the pass from the first on, HEAD_ROWS at most. */
+static void product_head(const pass *p, int64_t first, int64_t step, int64_t rows) {
+    product(p, LOGITS_AT, VOCAB, p->d->block + {{lm_head_at}}, NULL, VOCAB, {{lm_head_depth}},
+            {{x_at}} + (size_t)(first * {{x_row}}) * {{x_size}}, step * {{x_row}}, rows, 0);
+{{#ended}}
+    launch(p, end_lm_head_kernel, rows, (VOCAB + END_COLUMNS - 1) / END_COLUMNS, ROW_THREADS,
+           WORDS(word(at(p, LOGITS_AT)), word({{bias_w}}), word(at(p, LOGITS_AT)), (uint64_t)rows));
+{{/ended}}
 }
 
+/* Logits of each row's last token, and the best id of each. */
+static void head(const pass *p) {
+{{#closes_first}}
+    close_ops(p);
+{{/closes_first}}
+{{#decode_linears}}
+    launch(p, lm_head_kernel, lm_head_GRID, 1, DECODE_THREADS,
+           WORDS(word(at(p, STEP_AT)),
+                 word(at(p, {{decode_x_at}} + (size_t)((p->tokens - 1) * {{decode_x_row}}) * {{decode_x_size}})),
+                 (uint64_t)(p->tokens * {{decode_x_row}}), word({{norm_w}}), word(p->d->block + {{lm_head_at}}),
+                 word({{bias_w}}), word(at(p, LOGITS_AT))));
+{{/decode_linears}}
+{{^decode_linears}}
+    product_head(p, p->tokens - 1, p->tokens, p->batch);
+{{/decode_linears}}
+    launch(p, pick_kernel, p->batch, 1, PICK_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, LOGITS_AT)), word(at(p, CHOSEN_AT))));
+}
+
+{{/head_linears}}
 /* ---- one token of every row: a graph that is replayed ---- */
 
 {{#offloading}}
@@ -77,7 +110,7 @@ void {{name}}_device_forget({{name}}_cache *cache) {
 
 static void one_token(const pass *p) {
     all_layers(p);
-    head(p, X_AT, HIDDEN_STRIDE, p->batch, true);
+    head(p);
 }
 
 /* Captures what one_token does; every row of the cache takes part, the step says which count. */
@@ -141,13 +174,13 @@ static void pull(const pass *p, void *to, size_t to_step, size_t from, size_t by
 
 /* Every position's logits, some rows at once. */
 static void pull_all(const pass *p, const wanted *out) {
+{{#closes}}
+    close_ops(p);
+{{/closes}}
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t token = 0; token < p->tokens; token += HEAD_ROWS) {
             const int64_t left = p->tokens - token, rows = left < HEAD_ROWS ? left : HEAD_ROWS;
-            const size_t x = X_AT + (size_t)((b * p->tokens + token) * HIDDEN_STRIDE) * sizeof(float);
-            norm_rows(p, norm{{head_norm}}_kernel, p->d->block + {{norm_at}}, x, HIDDEN_STRIDE, rows);
-            product(p, LOGITS_AT, VOCAB, p->d->block + {{lm_head_at}}, NULL, VOCAB, {{lm_head_depth}},
-                    NORMED_AT, HIDDEN_DEPTH, rows, 0);
+            product_head(p, b * p->tokens + token, 1, rows);
             pull(p, out->logits + b * out->stride + token * VOCAB, 0, LOGITS_AT,
                  (size_t)(rows * VOCAB) * sizeof(float), 1);
         }
@@ -161,9 +194,8 @@ static int run(pass *p, const wanted *out, sc_error *err) {
     if (out->all && out->logits && p->tokens > 1)
         pull_all(p, out);
     else if (out->logits || out->chosen) {
-        const size_t last = (size_t)((p->tokens - 1) * HIDDEN_STRIDE) * sizeof(float);
         if (p->tokens > 1 || !p->d->graph)
-            head(p, X_AT + last, p->tokens * HIDDEN_STRIDE, p->batch, true);
+            head(p);
         if (out->logits)
             pull(p, out->logits, (size_t)out->stride * sizeof(float), LOGITS_AT,
                  VOCAB * sizeof(float), (size_t)p->batch);

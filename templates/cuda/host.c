@@ -23,31 +23,41 @@
 #define HOST_WEIGHTS_BYTES ((size_t){{host_weights_bytes}}) /* pinned */
 {{/weights_offloaded}}
 
-/* Where the buffers of a pass lie: bytes from the start of the scratch. */
-{{#device_buffers}}
-#define {{macro}} ((size_t){{offset}}) /* {{what}} */
-{{/device_buffers}}
-
 /* The kernels of {{name}}_cuda.cu. */
 #define EACH_KERNEL(X) \
     X(embed_kernel) \
     X(pick_kernel) \
     X(bias_kernel) \
     X(unpack_kernel) \
-{{#norms}}
-    X(norm{{id}}_kernel) \
-{{/norms}}
-{{#decode_linears}}
-{{#linears}}
+{{#row_kernels}}
     X({{fn}}_kernel) \
-{{/linears}}
+{{/row_kernels}}
+{{#decode_linears}}
+{{#device_linears}}
+    X({{fn}}_kernel) \
+{{/device_linears}}
     X(lm_head_kernel) \
+{{#mixture_kernels}}
+    X({{mixture}}_up_kernel) \
+    X({{mixture}}_down_kernel) \
+{{/mixture_kernels}}
 {{/decode_linears}}
-{{#linears}}
-{{#gated}}
-    X(gated_{{fn}}_kernel) \
-{{/gated}}
-{{/linears}}
+{{#device_linears}}
+{{#ended}}
+    X(end_{{fn}}_kernel) \
+{{/ended}}
+{{/device_linears}}
+{{#head_linears}}
+{{#ended}}
+    X(end_lm_head_kernel) \
+{{/ended}}
+{{/head_linears}}
+{{#mixture_kernels}}
+    X({{mixture}}_sort_kernel) \
+    X({{mixture}}_up_all_kernel) \
+    X({{mixture}}_down_all_kernel) \
+    X({{mixture}}_add_kernel) \
+{{/mixture_kernels}}
 {{#offloading}}
 {{#shapes}}
     X(write_back{{id}}_kernel) \

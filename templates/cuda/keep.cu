@@ -1,6 +1,6 @@
 {{! keep.cu - prefill: q, k and v of a pass are normed, rotated and go where attention finds them. }}
 /*
- * {{layer_list}}: {{#q_norm}}norms, {{/q_norm}}{{#roped}}rope, {{/roped}}and the cache's dtype. q [rows, {{heads}}, {{head_dim}}]. A padding token's
+ * {{layer_list}}: {{#q_norm}}norms, {{/q_norm}}{{#roped}}rope, {{/roped}}and the cache's dtype. query [rows, {{heads}}, {{head_dim}}]. A padding token's
  * key and value are zero.
 {{#ring}}
  * Token t goes to slot (seen + t) % SLOTS, over the oldest one; what this drives out although the
@@ -47,8 +47,9 @@ static __device__ __forceinline__ void keep{{id}}_row(const keep{{id}}_token *t,
 }
 
 extern "C" __global__ void __launch_bounds__(ROW_THREADS)
-    keep{{id}}_kernel(const step *s, const float *qkv, const float *q_norm, const float *k_norm,
-                 const float *angles, kv *keys, kv *values, kv *evicted_keys, kv *evicted_values, kv *q) {
+    keep{{id}}_kernel(const step *s, const float *q, const float *k, const float *v, const float *q_norm,
+                 const float *k_norm, const float *angles, kv *keys, kv *values, kv *evicted_keys,
+                 kv *evicted_values, kv *query) {
     SHARED(float, head_row, KEEP{{id}}_WARPS * {{widest_head}});
     const long long row = blockIdx.x, batch = row / s->tokens;
     if (batch >= s->batch)
@@ -58,7 +59,9 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     t.pos = t.seen + row % s->tokens;
     t.end = t.seen + s->tokens;
     t.padding = t.pos < s->padding[batch];
-    qkv += row * QKV_STRIDE;
+    q += row * {{q_row}};
+    k += row * {{k_row}};
+    v += row * {{v_row}};
 {{^q_norm}}
     (void)q_norm;
 {{/q_norm}}
@@ -76,21 +79,21 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     for (int item = (int)(threadIdx.x / 32 + KEEP{{id}}_WARPS * blockIdx.y);
          item < KEEP{{id}}_HEADS + 2 * SHAPE{{shape}}_KV_HEADS; item += KEEP{{id}}_WARPS * KEEP{{id}}_GRID) {
         if (item < KEEP{{id}}_HEADS) {
-            load_head(head_row, at, qkv + item * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#q_norm}}q_norm, {{norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}},
+            load_head(head_row, at, q + item * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#q_norm}}q_norm, {{norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
             for (int i = lane; i < SHAPE{{shape}}_DIM; i += 32)
-                q[(row * KEEP{{id}}_HEADS + item) * SHAPE{{shape}}_DIM + i] = kv_of(head_row[at + i]);
+                query[(row * KEEP{{id}}_HEADS + item) * SHAPE{{shape}}_DIM + i] = kv_of(head_row[at + i]);
             continue;
         }
         const int head = (item - KEEP{{id}}_HEADS) % SHAPE{{shape}}_KV_HEADS;
         const long long place = s->row[batch] * SHAPE{{shape}}_KV_HEADS + head;
         if (item < KEEP{{id}}_HEADS + SHAPE{{shape}}_KV_HEADS) {
-            load_head(head_row, at, qkv + {{k_at}} + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
+            load_head(head_row, at, k + head * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#k_norm}}k_norm, {{norm_eps}}{{/k_norm}}{{^k_norm}}0, 0{{/k_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
             keep{{id}}_row(&t, keys + place * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_DIM,
                       evicted_keys + place * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_DIM, head_row, at, SHAPE{{shape}}_DIM);
         } else {
-            load_head(head_row, at, qkv + {{v_at}} + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM, 0, 0, 0, 0, 0);
+            load_head(head_row, at, v + head * SHAPE{{shape}}_V_DIM, SHAPE{{shape}}_V_DIM, 0, 0, 0, 0, 0);
             keep{{id}}_row(&t, values + place * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_V_DIM,
                       evicted_values + place * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_V_DIM, head_row, at, SHAPE{{shape}}_V_DIM);
         }

@@ -1,39 +1,23 @@
 {{! linear.cu - the linears of decode: up to DECODE_ROWS rows of one token each, bound by reading W once. }}
-enum {
-    DECODE_WARPS = DECODE_THREADS / 32,
-    COLUMNS = {{decode_columns}}, /* most rows of x at once, and of y */
-};
-
-/* Sum over the block of what each thread has, the same in all: lanes by halves, warps in order. */
-static __device__ __forceinline__ float block_sum(float x, SHARED_OF(float) sums) {
-    float total = 0;
-    x = warp_sum(x);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        sums[threadIdx.x / 32] = x;
-    __syncthreads();
-    for (int i = 0; i < DECODE_WARPS; i++)
-        total += sums[i];
-    return total;
-}
+enum { DECODE_WARPS = DECODE_THREADS / 32 };
 
 /* scale[row] = 1 / sqrt(mean(x^2) + eps): a thread squares four elements of every 4 *
  * DECODE_THREADS in rising order. */
 static __device__ __forceinline__ void norm_scales(SHARED_OF(float) scale, SHARED_OF(float) sums,
                                                    const float *x, long long x_step, int batch,
-                                                   float eps) {
+                                                   int width, float eps) {
     for (int row = 0; row < batch; row++) {
         float sum = 0;
 #pragma unroll 4
-        for (int i = 4 * (int)threadIdx.x; i < HIDDEN; i += 4 * DECODE_THREADS) {
+        for (int i = 4 * (int)threadIdx.x; i < width; i += 4 * DECODE_THREADS) {
             float v[4];
-            four_floats(v, x + row * x_step, i, HIDDEN);
+            four_floats(v, x + row * x_step, i, width);
             for (int j = 0; j < 4; j++)
                 sum += v[j] * v[j];
         }
         sum = block_sum(sum, sums);
         if (threadIdx.x == 0)
-            scale[row] = 1.0f / sqrtf(sum / (float)HIDDEN + eps);
+            scale[row] = 1.0f / sqrtf(sum / (float)width + eps);
     }
     __syncthreads();
 }
@@ -47,29 +31,20 @@ enum { TILE = 16, STEP = 32, STAGED_PADDING = 16 };
 static __device__ __forceinline__ void stage(SHARED_OF(unsigned) staged, int stride,
                                              SHARED_OF(float) scale, const float *x,
                                              long long x_step, const float *norm_w, int batch,
-                                             int begin, int end) {
+                                             int width, int begin, int end) {
     for (int row = 0; row < batch; row++) {
         const float by = scale[row];
 #pragma unroll 4
         for (int i = begin + 4 * (int)threadIdx.x; i < end; i += 4 * DECODE_THREADS) {
             float v[4], n[4];
-            four_floats(v, x + row * x_step, i, HIDDEN);
-            four_floats(n, norm_w, i, HIDDEN);
+            four_floats(v, x + row * x_step, i, width);
+            four_floats(n, norm_w, i, width);
             for (int j = 0; j < 4; j += 2)
                 staged[row * stride + (i - begin + j) / 2] =
                     pair_of(operand_of(v[j] * by * n[j]), operand_of(v[j + 1] * by * n[j + 1]));
         }
     }
     __syncthreads();
-}
-
-/* sum [16, 8] += 32 inputs of 16 rows of W, a lane's two of them, times those of 8 rows of x. */
-static __device__ __forceinline__ void multiply_step(float sum[4], words4 low, words4 high,
-                                                     words4 x) {
-    const unsigned a[4] = { low.x, high.x, low.y, high.y }, b[2] = { x.x, x.y };
-    const unsigned c[4] = { low.z, high.z, low.w, high.w }, d[2] = { x.z, x.w };
-    {{device_weight_mma}}(sum, a, b);
-    {{device_weight_mma}}(sum, c, d);
 }
 
 {{/device_halves}}
@@ -81,13 +56,13 @@ enum { TILE = 4, STEP = 128 };
 static __device__ __forceinline__ void stage(SHARED_OF(float) staged, int stride,
                                              SHARED_OF(float) scale, const float *x,
                                              long long x_step, const float *norm_w, int batch,
-                                             int begin, int end) {
+                                             int width, int begin, int end) {
     for (int row = 0; row < batch; row++) {
         const float by = scale[row];
         for (int i = begin + 4 * (int)threadIdx.x; i < end; i += 4 * DECODE_THREADS) {
             float v[4], n[4];
-            four_floats(v, x + row * x_step, i, HIDDEN);
-            four_floats(n, norm_w, i, HIDDEN);
+            four_floats(v, x + row * x_step, i, width);
+            four_floats(n, norm_w, i, width);
             for (int j = 0; j < 4; j++)
                 staged[row * stride + i - begin + j] = v[j] * by * n[j];
         }
@@ -104,19 +79,14 @@ static __device__ __forceinline__ float multiply_four(float sum, words4 w, const
 }
 
 {{/device_halves}}
-{{#device_halves}}
-{{#linears}}
-{{> cuda/linear_mma.cu}}
-{{/linears}}
+{{#device_linears}}
+{{> cuda/decode.cu}}
+{{/device_linears}}
 {{#head_linears}}
-{{> cuda/linear_mma.cu}}
+{{> cuda/decode.cu}}
 {{/head_linears}}
-{{/device_halves}}
-{{^device_halves}}
-{{#linears}}
-{{> cuda/linear_fma.cu}}
-{{/linears}}
-{{#head_linears}}
-{{> cuda/linear_fma.cu}}
-{{/head_linears}}
-{{/device_halves}}
+{{#mixture_kernels}}
+{{#expert_linears}}
+{{> cuda/decode.cu}}
+{{/expert_linears}}
+{{/mixture_kernels}}

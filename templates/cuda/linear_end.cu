@@ -1,15 +1,18 @@
 {{! linear_end.cu - what becomes of the sum of output `output` of row `column` of the batch. }}
-{{#gated}}
             if (output < {{out}}) {
+{{#weighed}}
+                total *= by;
+                total_up *= by;
+{{/weighed}}
 {{#bias}}
                 total += bias[output];
+{{#gated}}
                 total_up += bias[{{out}} + output];
-{{/bias}}
-                y[column * {{decode_y_stride}} + output] = operand_of({{device_act}}(total) * total_up);
-            } else if (output < FFN_DEPTH)
-                y[column * {{decode_y_stride}} + output] = 0;
 {{/gated}}
-{{#plain}}
-            if (output < {{out}})
-                y[column * {{decode_y_stride}} + output] {{#add}}+{{/add}}= total{{#bias}} + bias[output]{{/bias}};
-{{/plain}}
+{{/bias}}
+                const float made = {{made}}{{#add}} + y[column * {{y_row}} + output]{{/add}};
+                y[column * {{y_row}} + output] = {{y_from}}(made);
+{{#twin}}
+                y_operands[column * {{twin_row}} + output] = operand_of(made);
+{{/twin}}
+            }

@@ -2,13 +2,16 @@
  * {{what}}.
  * y = W x, W [{{device_out}}, {{device_depth}}] {{dtype}}.
 {{#normed}}
- * x is the residual stream, normed here (LlamaRMSNorm), row b at x + b * x_step.
+ * x are floats, normed here (LlamaRMSNorm), row b at x + b * x_step.
 {{/normed}}
 {{#operands}}
  * x are operands, row b at x + b * x_step.
 {{/operands}}
+{{#chosen}}
+ * Of choice blockIdx.y, a row of the batch and one of its experts.
+{{/chosen}}
  *
- * Grid {{fn}}_GRID, block DECODE_THREADS, shared {{decode_shared}} bytes. A block makes {{tile_outputs}}
+ * Grid {{fn}}_GRID{{#chosen}} by choices{{/chosen}}, block DECODE_THREADS, shared {{decode_shared}} bytes. A block makes {{tile_outputs}}
  * of all rows of the batch at a time. Its warps take turns at chunks of {{chunk}} inputs; a thread
  * reads 16 bytes of {{tile_rows}} rows of W in each of {{steps}} steps, before it multiplies any.
  * Sum: each lane's inputs in rising order, lanes by halves, then the warps in order.
@@ -17,6 +20,7 @@ enum {
     {{fn}}_TILES = {{tiles}},
     {{fn}}_STEPS = {{steps}},
     {{fn}}_CHUNK = STEP * {{fn}}_STEPS,
+    {{fn}}_COLUMNS = {{columns}}, /* most rows of x at once, and of y */
 {{#normed}}
     {{fn}}_PIECE = {{piece}}, /* inputs that are staged at once */
 {{/normed}}
@@ -24,15 +28,32 @@ enum {
 
 extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
     {{fn}}_kernel(const step *s, const void *x, long long x_step, const float *norm_w, const weight *w,
-       {{fn_pad}}        const float *bias, {{y_ctype}} *y) {
+       {{fn_pad}}        const float *bias, {{y_ctype}} *y{{#twin}}, operand *y_operands{{/twin}}{{#chosen}}, const float *route{{/chosen}}) {
 {{#normed}}
-    SHARED(float, staged, COLUMNS * {{fn}}_PIECE);
-    SHARED(float, scale, COLUMNS);
+    SHARED(float, staged, {{fn}}_COLUMNS * {{fn}}_PIECE);
+    SHARED(float, scale, {{fn}}_COLUMNS);
     SHARED(float, sums, DECODE_WARPS);
 {{/normed}}
-    SHARED(float, part, DECODE_WARPS * {{tile_rows}} * COLUMNS);
+    SHARED(float, part, DECODE_WARPS * {{tile_rows}} * {{fn}}_COLUMNS);
     const int thread = (int)threadIdx.x, warp = thread / 32, at = thread % 32 * 4;
+{{#chosen}}
+    const int choice = (int)blockIdx.y, batch = 1;
+    if (choice / {{top_k}} >= s->batch)
+        return;
+    const int expert = (int)route[choice / {{top_k}} * {{route_row}} + choice % {{top_k}}];
+    w += expert * (long long){{device_out}} * {{fn}}_DEPTH;
+    x = (const operand *)x + {{choice_row}} * x_step;
+    y += choice * (long long){{y_row}};
+{{#bias}}
+    bias += expert * {{device_out}};
+{{/bias}}
+{{#weighed}}
+    const float by = route[choice / {{top_k}} * {{route_row}} + {{top_k}} + choice % {{top_k}}]; /* of x */
+{{/weighed}}
+{{/chosen}}
+{{^chosen}}
     const int batch = (int)s->batch;
+{{/chosen}}
     const words4 zero = { 0, 0, 0, 0 };
 {{^normed}}
     (void)norm_w;
@@ -41,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
     (void)bias;
 {{/bias}}
     for (int tile = (int)blockIdx.x; tile < {{fn}}_TILES; tile += {{fn}}_GRID) {
-        float sum[{{tile_rows}}][COLUMNS];
+        float sum[{{tile_rows}}][{{fn}}_COLUMNS];
         const weight *row[{{tile_rows}}];
 #pragma unroll
         for (int r = 0; r < {{tile_rows}}; r++) {
@@ -49,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
             const int output = tile * TILE + r % TILE < {{out}} ? tile * TILE + r % TILE : {{out}} - 1;
             row[r] = w + (r / TILE * {{out}} + output) * (long long){{fn}}_DEPTH + at;
 #pragma unroll
-            for (int column = 0; column < COLUMNS; column++)
+            for (int column = 0; column < {{fn}}_COLUMNS; column++)
                 sum[r][column] = 0;
         }
 {{#pieces}}
@@ -75,15 +96,15 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
 {{#pieces}}
                 if (first) {
                     if (tile == (int)blockIdx.x && begin == 0)
-                        norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
+                        norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_width}}, {{norm_eps}});
                     else
                         __syncthreads();
 {{/pieces}}
 {{^pieces}}
                 if (first && tile == (int)blockIdx.x) {
-                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
+                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_width}}, {{norm_eps}});
 {{/pieces}}
-                    stage(staged, {{fn}}_PIECE, scale, (const float *)x, x_step, norm_w, batch, begin, end);
+                    stage(staged, {{fn}}_PIECE, scale, (const float *)x, x_step, norm_w, batch, {{norm_width}}, begin, end);
                 }
                 first = false;
 {{/normed}}
@@ -93,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
                     if (in >= end)
                         continue;
 #pragma unroll
-                    for (int column = 0; column < COLUMNS; column++) {
+                    for (int column = 0; column < {{fn}}_COLUMNS; column++) {
                         if (column >= batch)
                             continue;
                         float v[4];
@@ -116,19 +137,19 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
 #pragma unroll
         for (int r = 0; r < {{tile_rows}}; r++)
 #pragma unroll
-            for (int column = 0; column < COLUMNS; column++) {
+            for (int column = 0; column < {{fn}}_COLUMNS; column++) {
                 const float total = warp_sum(sum[r][column]);
                 if (thread % 32 == 0)
-                    part[(warp * {{tile_rows}} + r) * COLUMNS + column] = total;
+                    part[(warp * {{tile_rows}} + r) * {{fn}}_COLUMNS + column] = total;
             }
         __syncthreads();
-        const int output = tile * TILE + thread / COLUMNS, column = thread % COLUMNS;
-        if (thread < TILE * COLUMNS && column < batch) {
+        const int output = tile * TILE + thread / {{fn}}_COLUMNS, column = thread % {{fn}}_COLUMNS;
+        if (thread < TILE * {{fn}}_COLUMNS && column < batch) {
             float total = 0{{#gated}}, total_up = 0{{/gated}};
             for (int i = 0; i < DECODE_WARPS; i++) {
-                total += part[i * {{tile_rows}} * COLUMNS + thread];
+                total += part[i * {{tile_rows}} * {{fn}}_COLUMNS + thread];
 {{#gated}}
-                total_up += part[i * {{tile_rows}} * COLUMNS + TILE * COLUMNS + thread];
+                total_up += part[i * {{tile_rows}} * {{fn}}_COLUMNS + TILE * {{fn}}_COLUMNS + thread];
 {{/gated}}
             }
 {{> cuda/linear_end.cu}}

@@ -2,13 +2,16 @@
  * {{what}}.
  * y = W x, W [{{device_out}}, {{device_depth}}] {{dtype}}.
 {{#normed}}
- * x is the residual stream, normed here (LlamaRMSNorm), row b at x + b * x_step.
+ * x are floats, normed here (LlamaRMSNorm), row b at x + b * x_step.
 {{/normed}}
 {{#operands}}
  * x are operands, row b at x + b * x_step.
 {{/operands}}
+{{#chosen}}
+ * Of choice blockIdx.y, a row of the batch and one of its experts.
+{{/chosen}}
  *
- * Grid {{fn}}_GRID, block DECODE_THREADS, shared {{decode_shared}} bytes. A block makes {{tile_outputs}}
+ * Grid {{fn}}_GRID{{#chosen}} by choices{{/chosen}}, block DECODE_THREADS, shared {{decode_shared}} bytes. A block makes {{tile_outputs}}
  * of all rows of the batch at a time by mma.m16n8k16, W's rows being those of a. Its warps take
  * turns at chunks of {{chunk}} inputs; a thread reads 16 bytes of {{tile_rows}} rows of W in each of
  * {{steps}} steps, before it multiplies any.
@@ -18,6 +21,7 @@ enum {
     {{fn}}_TILES = {{tiles}},
     {{fn}}_STEPS = {{steps}},
     {{fn}}_CHUNK = STEP * {{fn}}_STEPS,
+    {{fn}}_COLUMNS = {{columns}}, /* most rows of x at once, and of y */
 {{#normed}}
     {{fn}}_PIECE = {{piece}}, /* inputs that are staged at once */
     {{fn}}_STAGED = {{fn}}_PIECE / 2 + STAGED_PADDING, /* no two rows begin in the same bank */
@@ -26,15 +30,33 @@ enum {
 
 extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
     {{fn}}_kernel(const step *s, const void *x, long long x_step, const float *norm_w, const weight *w,
-       {{fn_pad}}        const float *bias, {{y_ctype}} *y) {
+       {{fn_pad}}        const float *bias, {{y_ctype}} *y{{#twin}}, operand *y_operands{{/twin}}{{#chosen}}, const float *route{{/chosen}}) {
 {{#normed}}
-    SHARED(unsigned, staged, COLUMNS * {{fn}}_STAGED);
-    SHARED(float, scale, COLUMNS);
+    SHARED(unsigned, staged, {{fn}}_COLUMNS * {{fn}}_STAGED);
+    SHARED(float, scale, {{fn}}_COLUMNS);
     SHARED(float, sums, DECODE_WARPS);
 {{/normed}}
     SHARED(float, part, DECODE_WARPS * {{products}} * TILE * 8);
     const int thread = (int)threadIdx.x, warp = thread / 32, row = thread % 32 / 4;
-    const int at = thread % 4 * 8, batch = (int)s->batch; /* row: of a tile, and of x */
+    const int at = thread % 4 * 8; /* row: of a tile, and of x */
+{{#chosen}}
+    const int choice = (int)blockIdx.y, batch = 1;
+    if (choice / {{top_k}} >= s->batch)
+        return;
+    const int expert = (int)route[choice / {{top_k}} * {{route_row}} + choice % {{top_k}}];
+    w += expert * (long long){{device_out}} * {{fn}}_DEPTH;
+    x = (const operand *)x + {{choice_row}} * x_step;
+    y += choice * (long long){{y_row}};
+{{#bias}}
+    bias += expert * {{device_out}};
+{{/bias}}
+{{#weighed}}
+    const float by = route[choice / {{top_k}} * {{route_row}} + {{top_k}} + choice % {{top_k}}]; /* of x */
+{{/weighed}}
+{{/chosen}}
+{{^chosen}}
+    const int batch = (int)s->batch;
+{{/chosen}}
     const words4 zero = { 0, 0, 0, 0 };
 {{^normed}}
     (void)norm_w;
@@ -87,15 +109,15 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
 {{#pieces}}
                 if (first) {
                     if (tile == (int)blockIdx.x && begin == 0)
-                        norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
+                        norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_width}}, {{norm_eps}});
                     else
                         __syncthreads();
 {{/pieces}}
 {{^pieces}}
                 if (first && tile == (int)blockIdx.x) {
-                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_eps}});
+                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_width}}, {{norm_eps}});
 {{/pieces}}
-                    stage(staged, {{fn}}_STAGED, scale, (const float *)x, x_step, norm_w, batch, begin, end);
+                    stage(staged, {{fn}}_STAGED, scale, (const float *)x, x_step, norm_w, batch, {{norm_width}}, begin, end);
                 }
 #pragma unroll
                 for (int i = 0; i < {{fn}}_STEPS; i++) {

@@ -15,14 +15,6 @@ static void launch(const pass *p, int kernel, int64_t grid_x, int64_t grid_y, un
                    (unsigned)grid_y, block, words, count);
 }
 
-/* Rows of the residual stream, step floats apart, normed as operands. */
-static void norm_rows(const pass *p, int kernel, const unsigned char *weight, size_t x,
-                      int64_t x_step, int64_t rows) {
-    launch(p, kernel, rows, 1, ROW_THREADS,
-           WORDS(word(at(p, x)), (uint64_t)x_step, word(weight), word(at(p, NORMED_AT)),
-                 (uint64_t)rows));
-}
-
 /* y [rows, stride] = x w, onto y when add is set; then the bias (NULL: none). x, y: offsets. */
 static void product(const pass *p, size_t y, int64_t stride, const unsigned char *w,
                     const unsigned char *bias, int64_t out, int64_t depth, size_t x,
@@ -49,17 +41,18 @@ static const int write_back_heads[CACHE_SHAPES] = {
 {{/offloading}}
 {{#attentions}}
 /* {{layer_list}}: the pass's keys and values go to the cache, then its queries look at all. */
-static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm,
-                                    const unsigned char *k_norm, kv *keys, kv *values) {
+static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm, const unsigned char *k_norm,
+                               {{#sinks}}const unsigned char *sinks, {{/sinks}}kv *keys, kv *values) {
     kv *evicted_keys = p->cache->evicted_keys[{{shape}}], *evicted_values = p->cache->evicted_values[{{shape}}];
     launch(p, keep{{id}}_kernel, p->rows, KEEP{{id}}_GRID, ROW_THREADS,
-           WORDS(word(at(p, STEP_AT)), word(at(p, QKV_AT)), word(q_norm), word(k_norm),
-                 word(at(p, ANGLES_AT)), word(keys), word(values), word(evicted_keys),
-                 word(evicted_values), word(at(p, Q_AT))));
+           WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
+                 word(at(p, {{k_at}})), word(at(p, {{v_at}})), word(q_norm),
+                 word(k_norm), word(at(p, ANGLES_AT)), word(keys), word(values), word(evicted_keys),
+                 word(evicted_values), word(at(p, QUERY_AT))));
     launch(p, attention{{id}}_kernel, (p->tokens * ATTENTION{{id}}_GROUP + ATTENTION{{id}}_QUERIES - 1) / ATTENTION{{id}}_QUERIES,
            p->batch * ATTEND{{id}}_HEADS, ATTENTION_THREADS,
-           WORDS(word(at(p, STEP_AT)), word(at(p, Q_AT)), word(keys), word(values),
-                 word(evicted_keys), word(evicted_values), word(at(p, ATTENDED_AT))));
+           WORDS(word(at(p, STEP_AT)), word(at(p, QUERY_AT)), word(keys), word(values),
+                 word(evicted_keys), word(evicted_values), word(at(p, {{attended}}_AT)){{#sinks}}, word(sinks){{/sinks}}));
 }
 
 {{/attentions}}
@@ -132,42 +125,74 @@ static const unsigned char *begin_weights(const pass *p, int layer) {
 }
 
 {{/weights_offloaded}}
-{{#linears}}
+{{#device_linears}}
 /* {{what}}: in a pass of one token by a kernel of its own, else by a product. */
 static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}}, const unsigned char *w,
        {{fn_pad}}      const unsigned char *bias) {
 {{#decode_linears}}
     if (p->tokens == 1) {
         launch(p, {{fn}}_kernel, {{fn}}_GRID, 1, DECODE_THREADS,
-               WORDS(word(at(p, STEP_AT)), word(at(p, {{device_x}}_AT)), {{device_x_step}},
-                     {{#normed}}word(norm){{/normed}}{{^normed}}0{{/normed}}, word(w), word(bias), word(at(p, {{device_y}}_AT))));
+               WORDS(word(at(p, STEP_AT)), word(at(p, {{decode_x_at}})), {{decode_x_row}},
+                     {{#normed}}word(norm){{/normed}}{{^normed}}0{{/normed}}, word(w), word(bias), word(at(p, {{y_at}})){{#twin}}, word(at(p, {{twin_at}})){{/twin}}));
         return;
     }
 {{/decode_linears}}
 {{#normed}}
-    norm_rows(p, norm{{norm}}_kernel, norm, X_AT, HIDDEN_STRIDE, p->rows);
-    product(p, {{#gated}}GATE_UP_AT{{/gated}}{{^gated}}{{device_y}}_AT{{/gated}}, {{device_stride}}, w, bias, {{fn}}_OUT, {{fn}}_DEPTH, NORMED_AT,
-            HIDDEN_DEPTH, p->rows, 0);
-{{#gated}}
-    launch(p, gated_{{fn}}_kernel, p->rows, (FFN_DEPTH + GATED_COLUMNS - 1) / GATED_COLUMNS, ROW_THREADS,
-           WORDS(word(at(p, GATE_UP_AT)), word(at(p, FFN_AT)), (uint64_t)p->rows));
-{{/gated}}
+    launch(p, {{norm_fn}}_kernel, p->rows, 1, ROW_THREADS, WORDS(word(p->d->scratch), word(norm)));
 {{/normed}}
-{{^normed}}
-    product(p, {{device_y}}_AT, {{device_stride}}, w, bias, {{fn}}_OUT, {{fn}}_DEPTH, {{device_x}}_AT,
-            {{device_x_step}}, p->rows, 1);
-{{/normed}}
+{{#ended}}
+    product(p, SUMS_AT, SUMS_STRIDE, w, NULL, {{fn}}_OUT, {{fn}}_DEPTH, {{x_at}}, {{x_row}}, p->rows, 0);
+    launch(p, end_{{fn}}_kernel, p->rows, ({{out}} + END_COLUMNS - 1) / END_COLUMNS, ROW_THREADS,
+           WORDS(word(at(p, SUMS_AT)), word(bias), word(at(p, {{y_at}})), {{#twin}}word(at(p, {{twin_at}})), {{/twin}}(uint64_t)p->rows));
+{{/ended}}
+{{^ended}}
+    product(p, {{y_at}}, {{y_row}}, w, bias, {{fn}}_OUT, {{fn}}_DEPTH, {{x_at}}, {{x_row}}, p->rows,
+            {{adds}});
+{{/ended}}
 }
 
-{{/linears}}
+{{/device_linears}}
+{{#mixture_kernels}}
+/* {{experts}} experts, {{top_k}} for each row. In a pass of one token a choice's weights are read by themselves, else
+ * those of an expert once for all rows that chose it. */
+static void {{mixture}}(const pass *p, const unsigned char *gate_up, const unsigned char *gate_up_bias,
+                     const unsigned char *down, const unsigned char *down_bias) {
+{{#decode_linears}}
+    if (p->tokens == 1) {
+        const int64_t choices = p->batch * {{mixture}}_CHOSEN;
+        launch(p, {{mixture}}_up_kernel, {{mixture}}_up_GRID, choices, DECODE_THREADS,
+               WORDS(word(at(p, STEP_AT)), word(at(p, {{x_at}})), {{x_row}}, 0, word(gate_up), word(gate_up_bias),
+                     word(at(p, EXPERT_FFN_AT)), word(at(p, {{route_at}}))));
+        launch(p, {{mixture}}_down_kernel, {{mixture}}_down_GRID, choices, DECODE_THREADS,
+               WORDS(word(at(p, STEP_AT)), word(at(p, EXPERT_FFN_AT)), EXPERT_DEPTH, 0, word(down), word(down_bias),
+                     word(at(p, EXPERT_Y_AT)), word(at(p, {{route_at}}))));
+    } else
+{{/decode_linears}}
+    {
+        launch(p, {{mixture}}_sort_kernel, {{mixture}}_EXPERTS, 1, ROW_THREADS,
+               WORDS(word(at(p, STEP_AT)), word(at(p, {{route_at}})), word(at(p, EXPERT_RANGES_AT)),
+                     word(at(p, EXPERT_ORDER_AT))));
+        launch(p, {{mixture}}_up_all_kernel, {{mixture}}_up_TILES_GRID, {{mixture}}_EXPERTS, EXPERT_THREADS,
+               WORDS(word(at(p, EXPERT_RANGES_AT)), word(at(p, EXPERT_ORDER_AT)),
+                     word(at(p, {{x_at}})), word(gate_up), word(gate_up_bias), word(at(p, {{route_at}})),
+                     word(at(p, EXPERT_FFN_AT))));
+        launch(p, {{mixture}}_down_all_kernel, {{mixture}}_down_TILES_GRID, {{mixture}}_EXPERTS, EXPERT_THREADS,
+               WORDS(word(at(p, EXPERT_RANGES_AT)), word(at(p, EXPERT_ORDER_AT)),
+                     word(at(p, EXPERT_FFN_AT)), word(down), word(down_bias), word(at(p, {{route_at}})),
+                     word(at(p, EXPERT_Y_AT))));
+    }
+    launch(p, {{mixture}}_add_kernel, p->rows, 1, ROW_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, {{route_at}})), word(at(p, EXPERT_Y_AT)),
+                 word(at(p, {{y_at}})){{#twin}}, word(at(p, {{twin_at}})){{/twin}}));
+}
+
+{{/mixture_kernels}}
 {{#kinds}}
 /* {{layer_list}}. */
 static void layer{{id}}(const pass *p, int layer) {
     const unsigned char *w = begin_weights(p, layer);
-{{#ops}}
-{{#linear}}
-    {{fn}}(p{{#normed}}, {{norm_w}}{{/normed}}, {{linear_w}}, {{bias_w}});
-{{/linear}}
+{{#device_ops}}
+{{> cuda/op.c}}
 {{#attention}}
 {{#offloading}}
     {{name}}_cache_begin(p->cache, layer);
@@ -175,16 +200,17 @@ static void layer{{id}}(const pass *p, int layer) {
     kv *keys = keys_of(p->cache, layer), *values = values_of(p->cache, layer);
     if (p->tokens == 1)
         launch(p, attend{{attention_id}}_kernel, ATTEND{{attention_id}}_SPLITS, p->batch * ATTEND{{attention_id}}_HEADS, ATTEND_THREADS,
-               WORDS(word(at(p, STEP_AT)), word(at(p, QKV_AT)), word({{q_norm_w}}),
-                     word({{k_norm_w}}), word(at(p, ANGLES_AT)), word(keys), word(values),
-                     word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, ATTENDED_AT))));
+               WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
+                     word(at(p, {{k_at}})), word(at(p, {{v_at}})),
+                     word({{q_norm_w}}), word({{k_norm_w}}), word(at(p, ANGLES_AT)), word(keys), word(values),
+                     word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, {{attended}}_AT)){{#sinks}}, word({{sinks_w}}){{/sinks}}));
     else
-        prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, keys, values);
+        prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, {{#sinks}}{{sinks_w}}, {{/sinks}}keys, values);
 {{#offloading}}
     give_back(p, layer);
 {{/offloading}}
 {{/attention}}
-{{/ops}}
+{{/device_ops}}
 {{#weights_offloaded}}
     end_weights(p, layer);
 {{/weights_offloaded}}

@@ -21,6 +21,14 @@ static __device__ __forceinline__ void four_floats(float v[4], const float *from
             v[i] = at + i < count ? from[at + i] : 0;
     }
 }
+
+/* One element of a row as floats, as operands or as both; the other is 0, known here. */
+static __device__ __forceinline__ void put(float *y, operand *to, int i, float x) {
+    if (y)
+        y[i] = x;
+    if (to)
+        to[i] = operand_of(x);
+}
 {{#device_halves}}
 
 /* Two halves in 32 bits, the first one low. */
@@ -35,5 +43,21 @@ static __device__ __forceinline__ float warp_sum(float x) {
     for (int apart = 16; apart; apart /= 2)
         x += __shfl_xor_sync(0xffffffff, x, apart);
     return x;
+}
+
+/* Sum over the block of 256 of what each thread has, the same in all: lanes by halves, warps in
+ * order. */
+enum { BLOCK_WARPS = ROW_THREADS / 32 };
+
+static __device__ __forceinline__ float block_sum(float x, SHARED_OF(float) sums) {
+    float total = 0;
+    x = warp_sum(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        sums[threadIdx.x / 32] = x;
+    __syncthreads();
+    for (int i = 0; i < BLOCK_WARPS; i++)
+        total += sums[i];
+    return total;
 }
 

@@ -7,18 +7,30 @@ enum {
     HEAD_ROWS = {{head_rows}}, /* of logits at once */
 };
 
-/* Widths in elements. Rows of operands and weights are whole 16 bytes, zeros behind their end. */
+/*
+ * Elements from row to row of what a pass computes: of floats STRIDE, of operands of linears DEPTH,
+ * both whole 16 bytes. Nothing is written behind a row's width, so there are the zeros of open.
+ */
 enum {
+{{#device_values}}
+{{#floats}}
+    {{macro}}_STRIDE = {{stride}},
+{{/floats}}
+{{#operands}}
+    {{macro}}_DEPTH = {{depth}},
+{{/operands}}
+{{/device_values}}
     HIDDEN = {{hidden}},
-    HIDDEN_STRIDE = {{device_hidden_stride}},
-    HIDDEN_DEPTH = {{device_hidden_depth}},
-    QKV_STRIDE = {{device_qkv_stride}},
-    Q_STRIDE = {{device_q_stride}}, /* at most: q is [rows, heads, head_dim] of its layer */
-    ATTENDED_DEPTH = {{device_attended_depth}},
-    GATE_UP_STRIDE = {{device_gate_up_stride}},
-    FFN_DEPTH = {{device_ffn_depth}},
+    HIDDEN_DEPTH = {{device_hidden_depth}}, /* of embed_tokens */
+    SUMS_STRIDE = {{device_sums_stride}},
+    QUERY_WIDTH = {{device_query_width}}, /* at most: queries are [rows, heads, head_dim] of their layer */
     VOCAB = {{vocab}},
 };
+
+/* Where the buffers of a pass lie: bytes from the start of the scratch. */
+{{#device_buffers}}
+#define {{macro}} {{offset}}ULL /* {{what}} */
+{{/device_buffers}}
 
 /* Scratch of one kernel or from one to the next. */
 enum {
@@ -38,35 +50,55 @@ enum {
 /* Blocks of threads. */
 enum {
     DECODE_THREADS = 256, /* decode linears */
-    ROW_THREADS = 256,    /* embed, norm, keep, bias, gated: a block per row; write_back */
+    ROW_THREADS = 256,    /* embed, rows, keep, bias, end: a block per row; write_back */
     PICK_THREADS = 1024,
     UNPACK_THREADS = 256,
     UNPACK_COLUMNS = 64, /* inputs of one panel that a block unpacks */
     ATTEND_THREADS = 128,
     ATTENTION_THREADS = 128,
-    GATED_COLUMNS = 1024, /* of a row that one block takes: gated, bias */
+    END_COLUMNS = 1024, /* of a row that one block takes: end */
+{{#has_experts}}
+    EXPERT_THREADS = 128,
+    EXPERT_OUTPUTS = {{expert_outputs}}, /* that a block makes of one expert's rows in a prefill */
+    EXPERT_DEPTH = {{device_expert_depth}}, /* elements from choice to choice: operands of down */
+    EXPERT_Y_STRIDE = {{expert_y_stride}}, /* and floats that it makes */
+{{/has_experts}}
 };
 
 /* W [out, depth] of each linear, and the blocks that multiply it in decode. */
 enum {
-{{#linears}}
+{{#device_linears}}
     {{fn}}_DEPTH = {{device_depth}},
     {{fn}}_OUT = {{device_out}},
     {{fn}}_GRID = {{decode_grid}},
-{{/linears}}
+{{/device_linears}}
 {{#head_linears}}
     {{fn}}_DEPTH = {{device_depth}},
     {{fn}}_OUT = {{device_out}},
     {{fn}}_GRID = {{decode_grid}},
 {{/head_linears}}
 };
+{{#mixture_kernels}}
+
+/* {{experts}} experts, {{top_k}} for each row: a choice is one of them. */
+enum {
+    {{mixture}}_EXPERTS = {{experts}},
+    {{mixture}}_CHOSEN = {{top_k}},
+{{#expert_linears}}
+    {{fn}}_DEPTH = {{device_depth}},
+    {{fn}}_OUT = {{device_out}},
+    {{fn}}_GRID = {{decode_grid}},
+    {{fn}}_TILES_GRID = ({{out}} + EXPERT_OUTPUTS - 1) / EXPERT_OUTPUTS,
+{{/expert_linears}}
+};
+{{/mixture_kernels}}
 {{#attentions}}
 
 /* {{layer_list}}. keep: grid [rows, KEEP{{id}}_GRID]. attend: grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS].
  * attention: grid [ceil(tokens * ATTENTION{{id}}_GROUP / ATTENTION{{id}}_QUERIES), batch *
  * ATTEND{{id}}_HEADS]. */
 enum {
-    ATTEND{{id}}_SPLITS = {{splits}},
+    ATTEND{{id}}_SPLITS = {{attend_splits}},
     ATTEND{{id}}_HEADS = {{kv_heads}},
     KEEP{{id}}_GRID = {{keep_grid}}, /* blocks that share the heads of one token */
     ATTENTION{{id}}_GROUP = {{group}},

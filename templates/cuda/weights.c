@@ -17,17 +17,18 @@ static const size_t weight_slot[2] = { {{weight_slot_0}}, {{weight_slot_1}} };
 
 typedef enum { PANELS, GATED_PANELS, VECTOR, GATED_VECTOR, PLAIN_ROWS } packing;
 
-/* Every tensor of the file: its panels of `in` inputs, the rows of its first part and of all, and
- * where they go: bytes from the start of the device's weights, or of its layer's run. */
+/* Every tensor of the file: its blocks (experts, else one), of each the panels of `in` inputs, the
+ * rows of its first part and of all, and where they go: bytes from the start of the device's
+ * weights, or of its layer's run. */
 static const struct {
     uint64_t from;
     size_t to;
     packing packing;
     int layer; /* -1: none */
-    int64_t in, depth, panels, first_rows, rows;
+    int64_t in, depth, blocks, panels, first_rows, rows;
 } tensors[] = {
 {{#tensors}}
-    { {{offset}}, {{device_offset}}, {{packing}}, {{tensor_layer}}, {{in}}, {{device_depth}}, {{panels}}, {{first_rows}}, {{rows}} },
+    { {{offset}}, {{device_offset}}, {{packing}}, {{tensor_layer}}, {{in}}, {{device_depth}}, {{blocks}}, {{panels}}, {{first_rows}}, {{rows}} },
 {{/tensors}}
 };
 enum { TENSORS = sizeof tensors / sizeof *tensors };
@@ -42,13 +43,12 @@ typedef struct {
     int turn;
 } unpacking;
 
-/* Panels by pieces: read, copied, spread as rows by a kernel. */
-static void unpack_panels(unpacking *u, int i, unsigned char *to) {
+/* Panels of one block by pieces: read, copied, spread as rows by a kernel. */
+static void unpack_panels(unpacking *u, int i, const unsigned char *from, unsigned char *to) {
     {{name}}_device *d = u->device;
     const int64_t packed_depth = (tensors[i].in + RUN - 1) / RUN * RUN;
     const size_t panel_bytes = (size_t)(packed_depth * PANEL) * WEIGHT_BYTES;
     const int64_t at_once = (int64_t)(STAGING_BYTES / panel_bytes);
-    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
     for (int64_t panel = 0; panel < tensors[i].panels; panel += at_once) {
         const int64_t left = tensors[i].panels - panel, count = left < at_once ? left : at_once;
         const size_t bytes = (size_t)count * panel_bytes, half = (size_t)u->turn * STAGING_BYTES;
@@ -68,10 +68,9 @@ static void unpack_panels(unpacking *u, int i, unsigned char *to) {
 }
 
 /* A gated pair's biases lie as its panels do: half a panel of one, half of the other. */
-static void unpack_gated_vector(unpacking *u, int i, unsigned char *to) {
+static void unpack_gated_vector(unpacking *u, int i, const unsigned char *from, unsigned char *to) {
     enum { HALF = PANEL / 2 * sizeof(float) };
     sc_cuda *cuda = u->device->cuda;
-    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
     const size_t bytes = (size_t)tensors[i].first_rows * sizeof(float);
     for (int part = 0; part < 2; part++, from += HALF, to += bytes) {
         const size_t whole = bytes / HALF;
@@ -81,17 +80,16 @@ static void unpack_gated_vector(unpacking *u, int i, unsigned char *to) {
     }
 }
 
-static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
+static void unpack_block(unpacking *u, int i, const unsigned char *from, unsigned char *to) {
     sc_cuda *cuda = u->device->cuda;
-    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
     const size_t row = (size_t)tensors[i].in * WEIGHT_BYTES;
     switch (tensors[i].packing) {
     case PANELS:
     case GATED_PANELS:
-        unpack_panels(u, i, to);
+        unpack_panels(u, i, from, to);
         break;
     case GATED_VECTOR:
-        unpack_gated_vector(u, i, to);
+        unpack_gated_vector(u, i, from, to);
         break;
     case VECTOR:
         sc_cuda_move_runs(cuda, cuda->compute, to, 0, from, 0,
@@ -102,6 +100,18 @@ static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
                           row, (size_t)tensors[i].rows);
         break;
     }
+}
+
+/* Blocks lie in whole panels in the file, one behind the other on the device. */
+static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
+    const bool floats = tensors[i].packing == VECTOR || tensors[i].packing == GATED_VECTOR;
+    const size_t size = floats ? sizeof(float) : WEIGHT_BYTES;
+    const int64_t packed_depth = floats ? 1 : (tensors[i].in + RUN - 1) / RUN * RUN;
+    const size_t packed = (size_t)(tensors[i].panels * PANEL * packed_depth) * size;
+    const size_t rows = (size_t)(tensors[i].rows * tensors[i].depth) * size;
+    const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
+    for (int64_t block = 0; block < tensors[i].blocks; block++)
+        unpack_block(u, i, from + (size_t)block * packed, to + (size_t)block * rows);
 }
 
 /* What is done so far on both streams; the first failure. */

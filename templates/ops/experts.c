@@ -8,6 +8,7 @@
 enum {
     EXPERTS{{id}} = {{experts}},
     EXPERTS{{id}}_CHOSEN = {{top_k}},
+    EXPERTS{{id}}_WIDTH = {{width}}, /* of what goes in and comes out */
     EXPERTS{{id}}_UP_PANELS = {{up_panels}},
     EXPERTS{{id}}_UP_DEPTH = {{up_depth}},
     EXPERTS{{id}}_DOWN_PANELS = {{down_panels}},
@@ -40,12 +41,12 @@ static void gather_experts{{id}}(const step *s, int thread) {
 {{#weigh_input}}
             for (int64_t i = 0; i < EXPERTS{{id}}_UP_DEPTH; i += SC_LANES)
                 store_operand(
-                    m->expert_x + m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] * (int64_t)X_STRIDE + i,
+                    m->expert_x + m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] * (int64_t)EXPERT_X_STRIDE + i,
                     vec_load(m->{{x}} + row * {{x_stride}} + i) *
                         vec_set(m->{{route}}[row * {{route_stride}} + EXPERTS{{id}}_CHOSEN + k]));
 {{/weigh_input}}
 {{^weigh_input}}
-            memcpy(m->expert_x + m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] * (int64_t)X_STRIDE,
+            memcpy(m->expert_x + m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] * (int64_t)EXPERT_X_STRIDE,
                    m->{{x}} + row * {{x_stride}}, EXPERTS{{id}}_UP_DEPTH * sizeof *m->expert_x);
 {{/weigh_input}}
 }
@@ -66,7 +67,7 @@ static inline int64_t expert_panel{{id}}(const step *s, int thread, int64_t from
     return from + (thread + s->threads - from % s->threads) % s->threads;
 }
 
-/* What comes of gate and up of each expert's rows. */
+/* What comes of {{^plain}}gate and {{/plain}}up of each expert's rows. */
 static void up_experts{{id}}(const step *s, int thread, const {{name}}_layer_weights *w) {
     {{name}}_model *m = s->model;
     vec(*sum)[2] = m->scratch[thread].panel;
@@ -75,8 +76,16 @@ static void up_experts{{id}}(const step *s, int thread, const {{name}}_layer_wei
         const int64_t first = expert * EXPERTS{{id}}_UP_PANELS;
         const int64_t end = rows ? first + EXPERTS{{id}}_UP_PANELS : first;
         for (int64_t i = expert_panel{{id}}(s, thread, first); i < end; i += s->threads) {
-            panel_times_rows(sum, w->experts_gate_up + i * EXPERTS{{id}}_UP_DEPTH * SC_PANEL,
-                             m->expert_x + start * X_STRIDE, X_STRIDE, EXPERTS{{id}}_UP_DEPTH, rows);
+            panel_times_rows(sum, w->{{up_field}} + i * EXPERTS{{id}}_UP_DEPTH * SC_PANEL,
+                             m->expert_x + start * EXPERT_X_STRIDE, EXPERT_X_STRIDE, EXPERTS{{id}}_UP_DEPTH, rows);
+{{#plain}}
+            for (int64_t row = 0; row < rows; row++)
+                for (int half = 0; half < 2; half++)
+                    store_operand(m->expert_ffn + (start + row) * EXPERT_STRIDE +
+                                      (i - first) * SC_PANEL + half * SC_LANES,
+                                  {{act}}(sum[row][half]));
+{{/plain}}
+{{^plain}}
             for (int64_t row = 0; row < rows; row++) {
                 vec gate = sum[row][0], up = sum[row][1];
 {{#bias}}
@@ -86,6 +95,7 @@ static void up_experts{{id}}(const step *s, int thread, const {{name}}_layer_wei
                 store_operand(m->expert_ffn + (start + row) * EXPERT_STRIDE + (i - first) * SC_LANES,
                               {{gated}});
             }
+{{/plain}}
         }
     }
 }
@@ -103,7 +113,7 @@ static void down_experts{{id}}(const step *s, int thread, const {{name}}_layer_w
                              EXPERTS{{id}}_DOWN_DEPTH, rows);
             for (int64_t row = 0; row < rows; row++)
                 for (int half = 0; half < 2; half++)
-                    vec_store(m->expert_y + (start + row) * X_STRIDE + (i - first) * SC_PANEL +
+                    vec_store(m->expert_y + (start + row) * EXPERT_X_STRIDE + (i - first) * SC_PANEL +
                                   half * SC_LANES,
 {{#bias}}
                               sum[row][half] + vec_load(w->experts_down_bias + i * SC_PANEL +
@@ -124,12 +134,12 @@ static void add_experts{{id}}(const step *s, int thread) {
         const float *chosen = m->{{route}} + row * {{route_stride}} + EXPERTS{{id}}_CHOSEN;
 {{/weigh_input}}
         float *y = m->{{out}} + row * {{out_stride}};
-        for (int64_t i = 0; i < HIDDEN; i++) {
+        for (int64_t i = 0; i < EXPERTS{{id}}_WIDTH; i++) {
             float total = 0;
             for (int64_t k = 0; k < EXPERTS{{id}}_CHOSEN; k++)
                 total += {{^weigh_input}}chosen[k] *
                          {{/weigh_input}}m->expert_y[m->expert_place[row * EXPERTS{{id}}_CHOSEN + k] *
-                                         (int64_t)X_STRIDE +
+                                         (int64_t)EXPERT_X_STRIDE +
                                      i];
             y[i] {{#add}}+{{/add}}= total;
         }

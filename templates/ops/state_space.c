@@ -28,6 +28,12 @@ static void scan{{id}}(const step *s, int thread, int layer, const {{name}}_laye
 {{^per_element}}
         const float a = -expf(w->A_log[head]);
 {{/per_element}}
+{{#per_element}}
+        vec a[(SCAN{{id}}_SIZE + SC_LANES - 1) / SC_LANES];
+        for (int64_t n = 0; n < SCAN{{id}}_SIZE; n += SC_LANES)
+            a[n / SC_LANES] = -vec_exp(
+                vec_load_part(w->A_log + head * SCAN{{id}}_SIZE + n, SCAN{{id}}_SIZE - n));
+{{/per_element}}
         for (int64_t token = 0; token < s->tokens; token++) {
             const int64_t row = batch * s->tokens + token;
             const float *x = {{x}} + head * SCAN{{id}}_DIM;
@@ -54,8 +60,7 @@ static void scan{{id}}(const step *s, int thread, int layer, const {{name}}_laye
                 for (int64_t n = 0; n < SCAN{{id}}_SIZE; n += SC_LANES) {
                     const int64_t part = SCAN{{id}}_SIZE - n;
 {{#per_element}}
-                    const vec a_log = vec_load_part(w->A_log + head * SCAN{{id}}_SIZE + n, part);
-                    const vec decay = vec_exp(vec_set(-dt) * vec_exp(a_log));
+                    const vec decay = vec_exp(vec_set(dt) * a[n / SC_LANES]);
 {{/per_element}}
                     const vec next = vec_fma(vec_set(dt * xi), vec_load_part(b + n, part),
                                              vec_load_part(h + n, part) * decay);

@@ -204,6 +204,7 @@ static inline float __uint_as_float(unsigned bits) {
     return x;
 }
 
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static inline int __float_as_int(float x) { return (int)__float_as_uint(x); }
 static inline float __int_as_float(int bits) { return __uint_as_float((unsigned)bits); }
 

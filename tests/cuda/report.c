@@ -71,8 +71,11 @@ int main(int argc, char **argv) {
     const int sms = read_sms(sm, list);
     sc_pool *pool = sc_pool_create();
     int rc = pool ? sc_nvrtc_open(&nvrtc, pool, &err) : sc_oom(&err, "making a report");
-    for (; i < argc && !rc; i++)
+    for (; i < argc && !rc; i++) {
         rc = report(nvrtc, argv[i], &options, sm, sms, &err);
+        if (rc == SC_EUSAGE) /* it has no kernels: the others do */
+            rc = printf("%s: %s\n\n", argv[i], err.message) < 0 ? SC_EENV : SC_OK;
+    }
     sc_pool_destroy(pool);
     if (rc)
         fprintf(stderr, "%s\n", err.message);

@@ -1,6 +1,9 @@
-/* fuzz_safetensors.c - sc_safetensors_open_file, and every readable tensor's last row. */
+/* fuzz_safetensors.c - sc_safetensors_open_file, sc_mxfp4_pair, and every readable tensor's last
+ * row.
+ */
 #include "fuzz.h"
 
+#include "../../codegen/mxfp4.h"
 #include "../../codegen/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,7 +19,8 @@ static void read_last_rows(const sc_tensors *tensors) {
         const int64_t width = t->shape[t->rank - 1];
         float *row = width > 0 && width <= 1 << 20 ? malloc((size_t)width * sizeof *row) : NULL;
         if (row)
-            fuzz_promise(!sc_tensor_read(t, rows - 1, 1, row, NULL), "a listed tensor reads");
+            fuzz_promise(!sc_tensor_read(t, rows - 1, 1, row, NULL) || t->dtype == SC_MXFP4,
+                         "a listed tensor reads");
         free(row);
     }
 }
@@ -28,8 +32,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sc_pool *pool = sc_pool_create();
     const int fd = fuzz_file(path, data, size);
     const int rc = pool ? sc_safetensors_open_file(&tensors, pool, path, &err) : SC_OK;
-    if (rc)
-        fuzz_refusal(rc, &err);
+    int paired = SC_OK;
+    if (!rc && tensors)
+        paired = sc_mxfp4_pair(tensors, pool, &err);
+    if (rc || paired)
+        fuzz_refusal(rc ? rc : paired, &err);
     else if (tensors)
         read_last_rows(tensors);
     sc_tensors_close(tensors);

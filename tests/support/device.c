@@ -13,7 +13,7 @@
 #include "run.h"
 #include "standin.h"
 
-enum { CASTINGS = 64 };
+enum { CASTINGS = 128 };
 
 static struct {
     char name[64];

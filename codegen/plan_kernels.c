@@ -1,0 +1,229 @@
+/* plan_kernels.c - which operations have kernels for devices, and which become one; see plan.h. */
+#include <string.h>
+
+#include "plan.h"
+
+/* ---- what has a kernel ---- */
+
+static bool is_between(int64_t n, int64_t most) { return n >= 0 && n <= most; }
+
+static const bool has_row_kernel[SC_ROWS] = {
+    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true, [SC_ROW_ADD] = true,
+    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROUTE] = true,      [SC_ROW_POSITION] = true,
+    [SC_ROW_TEMPERATURE] = true,
+};
+
+/* Of the list's layer: one span for all its layers is what launches know. */
+static bool is_fixed(sc_span span) { return !span.step; }
+
+/* Whether what is known here of an operation is all there is to it: its text says everything that
+ * changes what it computes. */
+static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
+    sc_op known = { .kind = op->kind };
+    if (op->kind == SC_OP_ROW) {
+        const sc_row_op *r = &op->row;
+        const bool weighed = r->kind != SC_ROW_ROUTE; /* a router's vectors are not in its text */
+        if (!has_row_kernel[r->kind] || (!weighed && (r->w || r->w2)) || !is_fixed(r->a) ||
+            !is_fixed(r->b) || !is_fixed(r->out))
+            return false;
+        known.row = (sc_row_op){ .kind = r->kind,
+                                 .a = r->a,
+                                 .b = r->b,
+                                 .out = r->out,
+                                 .w = r->w,
+                                 .w2 = r->w2,
+                                 .rope = r->rope };
+        memcpy(known.row.n, r->n, 4 * sizeof *r->n); /* of a router's no groups */
+        memcpy(known.row.f, r->f, sizeof r->f);
+    } else if (op->kind == SC_OP_LINEAR) {
+        const sc_linear *l = &op->linear;
+        known.linear = (sc_linear){ .w = l->w,
+                                    .bias = l->bias,
+                                    .x = l->x,
+                                    .y = l->y,
+                                    .in = l->in,
+                                    .out = l->out,
+                                    .gated = l->gated,
+                                    .add = l->add,
+                                    .act = l->act,
+                                    .scale = l->scale };
+        if (!is_between((int)l->act, SC_ACT_RELU2) || l->x.value == l->y.value ||
+            l->w->blocks > 1 || !is_fixed(l->x) || !is_fixed(l->y))
+            return false;
+    } else if (op->kind == SC_OP_ATTENTION) {
+        const sc_attention *a = &op->attention;
+        known.attention = (sc_attention){ .type = a->type,
+                                          .heads = a->heads,
+                                          .kv_heads = a->kv_heads,
+                                          .head_dim = a->head_dim,
+                                          .v_head_dim = a->v_head_dim,
+                                          .window = a->window,
+                                          .scale = a->scale,
+                                          .softcap = a->softcap,
+                                          .q = a->q,
+                                          .k = a->k,
+                                          .v = a->v,
+                                          .out = a->out,
+                                          .q_norm = a->q_norm,
+                                          .k_norm = a->k_norm,
+                                          .norm_eps = a->norm_eps,
+                                          .alibi = a->alibi,
+                                          .sinks = a->sinks,
+                                          .chunked = a->chunked,
+                                          .rope = a->rope };
+        if (a->q.value < 0 || a->k.value < 0 || a->v.value < 0 || a->out.at || !is_fixed(a->q) ||
+            !is_fixed(a->k) || !is_fixed(a->v))
+            return false;
+    } else if (op->kind == SC_OP_EXPERTS) {
+        const sc_experts *e = &op->experts;
+        known.experts = (sc_experts){ .experts = e->experts,
+                                      .top_k = e->top_k,
+                                      .hidden = e->hidden,
+                                      .ffn = e->ffn,
+                                      .act = e->act,
+                                      .x = e->x,
+                                      .route = e->route,
+                                      .out = e->out,
+                                      .gate_up = e->gate_up,
+                                      .gate_up_bias = e->gate_up_bias,
+                                      .alpha = e->alpha,
+                                      .limit = e->limit,
+                                      .weigh_input = e->weigh_input,
+                                      .down = e->down,
+                                      .add = e->add };
+        if (!is_between((int)e->act, SC_ACT_RELU2))
+            return false;
+    } else
+        return false;
+    const char *all = sc_op_text(pool, g, op), *ours = sc_op_text(pool, g, &known);
+    return all && ours && !strcmp(all, ours);
+}
+
+/* Operands are read 16 bytes at a time. */
+static bool is_aligned(const sc_op *op) {
+    enum { LOAD = 8 };
+    const int64_t at = op->kind == SC_OP_LINEAR    ? op->linear.x.at
+                       : op->kind == SC_OP_EXPERTS ? op->experts.x.at
+                                                   : 0;
+    return at % LOAD == 0;
+}
+
+/* Whether an operation of rows reads the value as floats. */
+static bool is_read_by_rows(const sc_op_list *list, int value) {
+    for (int i = 0; i < list->ops; i++)
+        if (list->op[i].kind == SC_OP_ROW &&
+            (list->op[i].row.a.value == value || list->op[i].row.b.value == value))
+            return true;
+    return false;
+}
+
+static int check_list(const sc_graph *g, sc_pool *pool, const sc_op_list *list, sc_error *err) {
+    int attentions = 0;
+    for (int i = 0; i < list->ops; i++) {
+        const sc_op *op = &list->op[i];
+        bool good = is_known(pool, g, op) && is_aligned(op);
+        if (good && op->kind == SC_OP_ATTENTION) /* its outcome is made of operands */
+            good = !attentions++ && !is_read_by_rows(list, op->attention.out.value);
+        if (good)
+            continue;
+        const char *text = sc_op_text(pool, g, op);
+        return sc_fail(err, SC_EUSAGE,
+                       "--target cuda: %s: \"%s\" has no kernel yet (take --target cpu)", g->family,
+                       text ? text : "an operation");
+    }
+    return SC_OK;
+}
+
+int sc_plan_kernels(const sc_graph *graph, sc_pool *pool, sc_error *err) {
+    int rc = check_list(graph, pool, &graph->first, err);
+    for (int i = 0; i < graph->layers && !rc; i++)
+        rc = check_list(graph, pool, &graph->layer[i], err);
+    return rc ? rc : check_list(graph, pool, &graph->last, err);
+}
+
+/* ---- what becomes one ---- */
+
+static bool reads(const sc_op *op, int value) {
+    switch (op->kind) {
+    case SC_OP_ROW:
+        return op->row.a.value == value || op->row.b.value == value;
+    case SC_OP_LINEAR:
+        return op->linear.x.value == value || (op->linear.add && op->linear.y.value == value);
+    case SC_OP_ATTENTION:
+        return op->attention.q.value == value || op->attention.k.value == value ||
+               op->attention.v.value == value;
+    case SC_OP_EXPERTS:
+        return op->experts.x.value == value || op->experts.route.value == value ||
+               op->experts.out.value == value;
+    default:
+        return true;
+    }
+}
+
+/* Whether nothing of what the value was is left. */
+static bool overwrites(const sc_graph *g, const sc_op *op, int value) {
+    const int64_t width = g->value[value].width;
+    const sc_row_op *r = &op->row;
+    if (op->kind == SC_OP_LINEAR)
+        return op->linear.y.value == value && op->linear.out == width;
+    return op->kind == SC_OP_ROW && r->out.value == value &&
+           (r->kind == SC_ROW_RMS_NORM || r->kind == SC_ROW_LAYER_NORM) &&
+           r->n[0] * r->n[1] == width;
+}
+
+/* Whether what the value is before operation i of the list is read from there on. *ends: it is
+ * still there at the list's end. */
+static bool is_read_from(const sc_graph *g, const sc_op_list *list, int i, int value, bool *ends) {
+    *ends = false;
+    for (; i < list->ops; i++) {
+        if (reads(&list->op[i], value))
+            return true;
+        if (overwrites(g, &list->op[i], value))
+            return false;
+    }
+    *ends = true;
+    return false;
+}
+
+/* The same to the end of the pass, whatever list comes next. */
+static bool is_read_later(const sc_graph *g, const sc_op_list *list, int i, int value) {
+    bool ends, again;
+    if (is_read_from(g, list, i, value, &ends))
+        return true;
+    if (!ends || list == &g->last)
+        return false;
+    for (int layer = 0; layer < g->layers; layer++)
+        if (is_read_from(g, &g->layer[layer], 0, value, &again))
+            return true;
+    return is_read_from(g, &g->last, 0, value, &again) || (again && g->head_in.value == value);
+}
+
+const sc_row_op *sc_plan_folded(const sc_graph *graph, const sc_op_list *list, int i) {
+    if (i < 1 || list->op[i - 1].kind != SC_OP_ROW ||
+        (i > 1 && list->op[i - 2].kind == SC_OP_ROW)) /* a chain is a kernel anyway */
+        return NULL;
+    const bool head = i == list->ops;
+    if (head && i > 1)
+        return NULL;
+    const sc_row_op *norm = &list->op[i - 1].row;
+    const sc_linear *l = head ? NULL : &list->op[i].linear;
+    if (!head && list->op[i].kind != SC_OP_LINEAR)
+        return NULL;
+    const sc_span x = head ? graph->head_in : l->x;
+    const int64_t in = head ? graph->lm_head->in : l->in;
+    if (norm->kind != SC_ROW_RMS_NORM || !norm->w || norm->n[0] != 1 || norm->n[1] != in ||
+        norm->a.at || norm->out.at || x.at || norm->out.value != x.value ||
+        norm->a.value == x.value || (l && l->y.value == norm->a.value))
+        return NULL;
+    return is_read_later(graph, list, i + 1, x.value) ? NULL : norm;
+}
+
+bool sc_plan_ends(const sc_plan *plan, const sc_linear *linear) {
+    return linear->gated || linear->act || linear->scale < 1 || linear->scale > 1 ||
+           (plan->options.dtype != SC_F32 && plan->device.value[linear->y.value].operands);
+}
+
+bool sc_plan_has_twin(const sc_plan *plan, int value) {
+    const sc_device_value *v = &plan->device.value[value];
+    return plan->options.dtype != SC_F32 && v->floats && v->operands;
+}

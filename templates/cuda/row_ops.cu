@@ -1,0 +1,150 @@
+{{! row_ops.cu - what is done to a token's row by itself: a block's threads share it. }}
+{{! As templates/ops/rows.c has it for the processor. y are floats, to operands, one of them 0. }}
+{{#uses_rms_norm}}
+/* y = x / sqrt(mean(x^2) + eps) * w of each run: LlamaRMSNorm; w 0: ones, else w_step apart from
+ * run to run. One run is the block's, of several a warp has each. A thread squares every
+ * ROW_THREADS-th, or 32nd, element in rising order; lanes are added by halves, then the warps in
+ * order. */
+static __device__ __forceinline__ void rms_norm(const float *x, const float *w, int runs, int width,
+                                                int w_step, float eps, float *y, operand *to,
+                                                SHARED_OF(float) sums) {
+    const int step = runs == 1 ? ROW_THREADS : 32, first = (int)threadIdx.x % step;
+    for (int run = runs == 1 ? 0 : (int)threadIdx.x / 32; run < runs; run += BLOCK_WARPS) {
+        const int begin = run * width;
+        float sum = 0;
+        for (int i = first; i < width; i += step)
+            sum += x[begin + i] * x[begin + i];
+        sum = runs == 1 ? block_sum(sum, sums) : warp_sum(sum);
+        const float scale = 1.0f / sqrtf(sum / (float)width + eps);
+        for (int i = first; i < width; i += step)
+            put(y, to, begin + i, x[begin + i] * scale * (w ? w[run * w_step + i] : 1.0f));
+    }
+}
+
+{{/uses_rms_norm}}
+{{#uses_layer_norm}}
+/* y = (x - mean) / sqrt(variance + eps) * w + bias of each run: torch.nn.LayerNorm; bias 0: none.
+ * Weights are w_step apart from run to run. Sums as above. */
+static __device__ __forceinline__ void layer_norm(const float *x, const float *w, const float *bias,
+                                                  int runs, int width, int w_step, float eps,
+                                                  float *y, operand *to, SHARED_OF(float) sums) {
+    const int step = runs == 1 ? ROW_THREADS : 32, first = (int)threadIdx.x % step;
+    for (int run = runs == 1 ? 0 : (int)threadIdx.x / 32; run < runs; run += BLOCK_WARPS) {
+        const int begin = run * width;
+        float sum = 0, squares = 0;
+        for (int i = first; i < width; i += step)
+            sum += x[begin + i];
+        const float mean = (runs == 1 ? block_sum(sum, sums) : warp_sum(sum)) / (float)width;
+        for (int i = first; i < width; i += step)
+            squares += (x[begin + i] - mean) * (x[begin + i] - mean);
+        squares = runs == 1 ? block_sum(squares, sums) : warp_sum(squares);
+        const float scale = 1.0f / sqrtf(squares / (float)width + eps);
+        for (int i = first; i < width; i += step)
+            put(y, to, begin + i,
+                (x[begin + i] - mean) * scale * w[run * w_step + i] + (bias ? bias[i] : 0.0f));
+    }
+}
+
+{{/uses_layer_norm}}
+{{#uses_add}}
+/* y = a * fa + b * fb. */
+static __device__ __forceinline__ void add(const float *a, float fa, const float *b, float fb,
+                                           int width, float *y, operand *to) {
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, a[i] * fa + b[i] * fb);
+}
+
+{{/uses_add}}
+{{#uses_rope_pairs}}
+/* Pair i of each head is (x[2i], x[2i + 1]); the rest of it stays. Gptj, Cohere, Ernie 4.5, GLM. */
+static __device__ __forceinline__ void rope_pairs(const float *x, int heads, int head_dim,
+                                                  const float *cosine, const float *sine, int pairs,
+                                                  float *y, operand *to) {
+    const int half = (head_dim + 1) / 2;
+    for (int item = (int)threadIdx.x; item < heads * half; item += ROW_THREADS) {
+        const int pair = item % half, at = item / half * head_dim + 2 * pair;
+        const bool turns = pair < pairs, whole = 2 * pair + 1 < head_dim;
+        const float a = x[at], b = whole ? x[at + 1] : 0.0f;
+        put(y, to, at, turns ? a * cosine[pair] - b * sine[pair] : a);
+        if (whole)
+            put(y, to, at + 1, turns ? b * cosine[pair] + a * sine[pair] : b);
+    }
+}
+
+{{/uses_rope_pairs}}
+{{#uses_route}}
+/* Softmax or sigmoid of the scores; ids of the top_k best, of equals the lower one first, then their
+ * weights times scale, which add up to it if that is wanted. The first warp does it, a lane every 32nd
+ * expert: each time it takes the best behind the one before. */
+static __device__ __forceinline__ void route(const float *scores, int experts, int top_k,
+                                             int normalise, int sigmoid, float scale, float *y,
+                                             operand *to) {
+    const int lane = (int)threadIdx.x;
+    if (lane >= 32)
+        return;
+    float top = -1e30f, total = 0, chosen = 0, before = __uint_as_float(0x7f800000);
+    int before_id = -1;
+    for (int i = lane; i < experts; i += 32)
+        top = fmaxf(top, scores[i]);
+    for (int apart = 16; apart; apart /= 2)
+        top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, apart));
+    for (int i = lane; i < experts; i += 32)
+        total += expf(scores[i] - top);
+    total = warp_sum(total);
+    for (int k = 0; k < top_k; k++) {
+        float best = -__uint_as_float(0x7f800000);
+        int id = experts;
+        for (int i = lane; i < experts; i += 32) {
+            const float x = scores[i];
+            const bool left = x < before || (x == before && i > before_id);
+            if (left && (x > best || (x == best && i < id))) {
+                best = x;
+                id = i;
+            }
+        }
+        for (int apart = 16; apart; apart /= 2) {
+            const float other = __shfl_xor_sync(0xffffffff, best, apart);
+            const int other_id = __shfl_xor_sync(0xffffffff, id, apart);
+            if (other > best || (other == best && other_id < id)) {
+                best = other;
+                id = other_id;
+            }
+        }
+        before = best;
+        before_id = id;
+        const float weight_of = sigmoid ? 1.0f / (1.0f + expf(-best)) : expf(best - top) / total;
+        chosen += weight_of;
+        if (lane == 0) {
+            put(y, to, k, (float)(id < experts ? id : 0)); /* no score is a number: any id will do */
+            put(y, to, top_k + k, weight_of);
+        }
+    }
+    __syncwarp();
+    for (int k = lane; k < top_k; k += 32)
+        put(y, to, top_k + k, y[top_k + k] * scale / (normalise ? chosen : 1.0f));
+}
+
+{{/uses_route}}
+{{#uses_add_position}}
+/* y = x + row pos + offset of the table [rows, depth] of learned positions. */
+static __device__ __forceinline__ void add_position(const float *x, const weight *table, int depth,
+                                                    long long pos, int offset, int width, float *y,
+                                                    operand *to) {
+    table += (pos + offset) * depth;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, x[i] + weight_float(table[i]));
+}
+
+{{/uses_add_position}}
+{{#uses_temperature}}
+/* Queries grow with their position, by the logarithm of how many floors it is high:
+ * Llama4TextAttention. */
+static __device__ __forceinline__ void temperature(const float *x, long long pos, int floor_scale,
+                                                   float scale, int width, float *y, operand *to) {
+    const float floors = floorf(((float)pos + 1.0f) / (float)floor_scale);
+    const float factor = log1pf(floors) * scale + 1.0f;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, x[i] * factor);
+}
+
+{{/uses_temperature}}
