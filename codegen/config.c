@@ -334,10 +334,10 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     value->number = key->fallback;
     if (key->kind == SC_KEY_FLAG)
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
-    else if (key->kind == SC_KEY_FIXED)
-        value->number = read_fixed(r, key);
     else if (key->kind == SC_KEY_ACT)
         value->number = read_act(r, key->key, "silu");
+    else if (key->kind == SC_KEY_FIXED)
+        value->number = read_fixed(r, key);
     else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS ||
              key->kind == SC_KEY_MLPS) {
         if (item && !cJSON_IsNull(item))

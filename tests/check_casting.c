@@ -12,17 +12,29 @@
 
 Suite *casting_suite(void);
 
-static const char *const families[] = {
-    "bloom",        "cohere2",     "deepseek_v3",   "deepseek_v32", "ernie4_5",
-    "exaone4",      "falcon",      "falcon_h1",     "falcon_new",   "gemma",
-    "gemma2",       "gemma3_text", "gemma3n_text",  "gemma4_text",  "glm4",
-    "gpt2",         "gpt_neo",     "gpt_neox",      "gpt_oss", "gpt_oss_mxfp4",      "granite",
-    "jamba",        "lfm2",        "llama",         "llama4_text",  "llama_rope3_bias",
-    "llama_yarn",   "mamba2",      "mistral",       "mixtral",      "nemotron_h",
-    "olmo2",        "olmo3",       "opt",           "phi",          "phi3",
-    "phi3_sliding", "qwen2",       "qwen2_sliding", "qwen3",        "qwen3_moe",
-    "seed_oss",     "smollm3",     "stablelm",      "starcoder2",
-};
+static const char *const families[] = { "bloom",         "cohere2",
+                                        "deepseek_v3",   "deepseek_v32",
+                                        "ernie4_5",      "exaone4",
+                                        "falcon",        "falcon_h1",
+                                        "falcon_new",    "gemma",
+                                        "gemma2",        "gemma3_text",
+                                        "gemma3n_text",  "gemma4_text",
+                                        "glm4",          "gpt2",
+                                        "gpt_neo",       "gpt_neox",
+                                        "gpt_oss",       "gpt_oss_mxfp4",
+                                        "granite",       "jamba",
+                                        "lfm2",          "llama",
+                                        "llama4_text",   "llama_rope3_bias",
+                                        "llama_yarn",    "mamba2",
+                                        "mistral",       "mixtral",
+                                        "nemotron_h",    "olmo2",
+                                        "olmo3",         "opt",
+                                        "phi",           "phi3",
+                                        "phi3_sliding",  "qwen2",
+                                        "qwen2_sliding", "qwen3",
+                                        "qwen3_moe",     "seed_oss",
+                                        "smollm3",       "stablelm",
+                                        "starcoder2" };
 static const char *const cases[] = { "short", "long", "batch2", "chunked" };
 /* Models of tests/reference/states/. */
 static const char *const switched[] = { "falcon_h1_gate_norm", "falcon_h1_norm_gate",

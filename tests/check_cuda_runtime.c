@@ -116,7 +116,8 @@ START_TEST(runs_too_far_apart_for_one_copy_are_copied_one_by_one) {
     sc_cuda_copy_runs(&cuda, NULL, at(0x1000), far - 1, at(0x2000), far - 1, 64, 2);
     ck_assert_int_eq(copies, 0);
     ck_assert_int_eq(copies_2d, 1);
-    sc_cuda_copy_runs(&cuda, NULL, at(0x1000), far, at(0x2000), far, far, 2); /* one run, in truth */
+    sc_cuda_copy_runs(&cuda, NULL, at(0x1000), far, at(0x2000), far, far,
+                      2); /* one run, in truth */
     ck_assert_int_eq(copies, 1);
     ck_assert_uint_eq(copied[0].bytes, 2 * far);
     ck_assert_str_eq(cuda.failed, "");
