@@ -87,21 +87,39 @@ static int take_logits(golden *g, float **out, const char *name, const char *wha
     return sc_tensor_read(t, 0, (int64_t)rows, to, err);
 }
 
+enum { MOST_JSON = 1 << 24 };
+
+/* The folder, or where the reference has the case wrong ../states/NAME beside it, which has it
+ * right (tests/reference/make_states.py). */
+static const char *whose_numbers(sc_pool *pool, const char *folder, const char *name) {
+    const char *slash = strrchr(folder, '/');
+    const char *states =
+        slash ? sc_pool_printf(pool, "%.*s/../states%s", (int)(slash - folder), folder, slash)
+              : NULL;
+    const char *path = states ? sc_pool_printf(pool, "%s/expected.json", states) : NULL;
+    cJSON *json = NULL;
+    if (path)
+        sc_json_read(&json, path, MOST_JSON, NULL);
+    const bool mended = sc_json_get(sc_json_get(json, "cases"), name) != NULL;
+    cJSON_Delete(json);
+    return mended ? states : folder;
+}
+
 int golden_open(golden *g, const char *folder, const char *name, sc_error *err) {
-    enum { MOST = 1 << 24 };
     memset(g, 0, sizeof *g);
     g->pool = sc_pool_create();
     if (!g->pool)
         return sc_oom(err, "reading the reference");
-    g->path = sc_pool_printf(g->pool, "%s/expected.json", folder);
+    const char *numbers = whose_numbers(g->pool, folder, name);
+    g->path = sc_pool_printf(g->pool, "%s/expected.json", numbers);
     cJSON *json = NULL;
-    int rc =
-        g->path ? sc_json_read(&json, g->path, MOST, err) : sc_oom(err, "reading the reference");
+    int rc = g->path ? sc_json_read(&json, g->path, MOST_JSON, err)
+                     : sc_oom(err, "reading the reference");
     if (!rc)
         rc = take_case(g, json, name, err);
     cJSON_Delete(json);
     if (!rc) {
-        const char *path = sc_pool_printf(g->pool, "%s/expected.safetensors", folder);
+        const char *path = sc_pool_printf(g->pool, "%s/expected.safetensors", numbers);
         rc = path ? sc_safetensors_open_file(&g->expected, g->pool, path, err)
                   : sc_oom(err, "reading the reference");
     }

@@ -2,10 +2,10 @@
  * golden.h - a case of tests/reference/tiny: what the reference computed, and whether a casting
  * computes the same.
  *
- * Reads   FOLDER/expected.json and FOLDER/expected.safetensors.
- * Shapes  prompt [batch, prompt], tokens [batch, steps + 1]: greedy ids; prefill [batch, prompt,
- *         vocab], decode [batch, steps, vocab]: logits.
- * Owner   the caller of open.
+ * Reads   FOLDER/expected.json and FOLDER/expected.safetensors, or those of ../states/NAME beside
+ * the folder, where they have the case. Shapes  prompt [batch, prompt], tokens [batch, steps + 1]:
+ * greedy ids; prefill [batch, prompt, vocab], decode [batch, steps, vocab]: logits. Owner   the
+ * caller of open.
  */
 #ifndef SC_TEST_GOLDEN_H
 #define SC_TEST_GOLDEN_H
