@@ -67,6 +67,8 @@ static const struct {
     { "falcon_h1", "long", "", 1e-4 },
     { "falcon_h1", "batch2", "--dtype float16", 0.02 },
     { "jamba", "long", "", 1e-4 },
+    { "qwen3_next", "long", "", 1e-4 },
+    { "qwen3_next", "batch2", "--dtype float16", 0.02 },
     { "jamba", "batch2", "--dtype bfloat16", 0.12 },
 };
 enum { OTHERS = sizeof others / sizeof *others, SANITIZED = 6 };
