@@ -135,8 +135,9 @@ static void check_case(const char *family, const char *name, const char *options
     ck_assert_msg(!c->api->cache_create_on(&cache, "cuda:0", &err), "%s", err.message);
     ck_assert_str_eq(c->api->model_device(m), "cuda:0");
     const golden_rules rules = { .tolerance = bound, .exact = bound < 1e-3, .odd = no_graph };
-    ck_assert_msg(!golden_run(&g, c->api, m, cache, &rules, NULL, &err), "%s: %s: %s", family, name,
-                  err.message);
+    golden_errors errors = { 0 };
+    ck_assert_msg(!golden_run(&g, c->api, m, cache, &rules, &errors, &err), "%s: %s: %s", family,
+                  name, err.message);
     if (!strcmp(name, "long") && !strstr(options, "dtype"))
         check_cache(&g, c, cache);
     const sc_standin_log log = device_log();
