@@ -143,7 +143,15 @@ void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention
     const int64_t widest = most(a->head_dim, a->v_head_dim);
     const int64_t heads = a->heads + (a->k.value >= 0 ? 2 * a->kv_heads : 0);
     const int64_t splits = sc_plan_splits(plan, &plan->shape[shape]);
+    const sc_value *out = &plan->graph->value[a->out.value];
+    const bool is_read = is_half(plan->options.dtype) && plan->device.value[a->out.value].floats;
     sc_emit_cuda_spans(s, plan, a);
+    /* What a row operation gates is floats, and its operands are that operation's. */
+    sc_scope_text(s, "attended_ctype", is_read ? "float" : "operand");
+    sc_scope_text(s, "attended_from", is_read ? "" : "operand_of");
+    sc_scope_text(s, "attended_row",
+                  sc_pool_printf(s->pool, "%s_%s", sc_macro(s->pool, out->name),
+                                 is_read ? "STRIDE" : "DEPTH"));
     sc_scope_flag(s, "scored", a->softcap > 0 || a->alibi);
     sc_scope_number(s, "head_dim", a->head_dim);
     sc_scope_number(s, "attend_splits", splits);

@@ -6,8 +6,8 @@
 enum { MOST_WEIGHTS = 12 }; /* of a chain of row operations: a kernel takes 16 words */
 
 int sc_cuda_begin(sc_cuda_set *set, sc_error *err) {
-    static const char *const lists[] = { "row_kernels", "device_linears", "mixture_kernels",
-                                         "conv_kernels", "scan_kernels" };
+    static const char *const lists[] = { "row_kernels",  "device_linears", "mixture_kernels",
+                                         "conv_kernels", "scan_kernels",   "delta_kernels" };
     const sc_graph *g = set->plan->graph;
     sc_scope_flag(set->top, "device_first_ops", false);
     sc_scope_flag(set->top, "device_last_ops", false);
@@ -137,6 +137,7 @@ static const struct {
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
     [SC_ROW_TIMES] = { "times", "af0o" },
     [SC_ROW_SILU_GATE] = { "silu_gate", "ab0o" },
+    [SC_ROW_SIGMOID_GATE] = { "sigmoid_gate", "ab01o" },
     [SC_ROW_SCALE] = { "scale", "aw01o" },
     [SC_ROW_LOOKUP] = { "lookup", "afwdgi10o" },
     [SC_ROW_TANH] = { "tanh_row", "a0o" },
@@ -585,8 +586,8 @@ static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
 /* ---- lists ---- */
 
 void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list) {
-    static const char *const names[] = { "rows",    "linear", "attention",
-                                         "experts", "conv",   "state_space" };
+    static const char *const names[] = { "rows", "linear",      "attention", "experts",
+                                         "conv", "state_space", "delta_rule" };
     const sc_graph *g = set->plan->graph;
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
@@ -608,6 +609,8 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             sc_cuda_conv(set, &item, op);
         else if (op->kind == SC_OP_STATE_SPACE)
             sc_cuda_state_space(set, &item, op);
+        else if (op->kind == SC_OP_DELTA_RULE)
+            sc_cuda_delta_rule(set, &item, op);
         else
             emit_experts(set, &item, op);
         i = op->kind == SC_OP_ROW ? chain.end : folded ? chain.end + 1 : i + 1;

@@ -44,5 +44,6 @@ void sc_cuda_target(const sc_cuda_set *set, sc_scope *s, sc_span y);
 /* emit_cuda_states.c: operations that remember. */
 void sc_cuda_conv(sc_cuda_set *set, sc_scope *item, const sc_op *op);
 void sc_cuda_state_space(sc_cuda_set *set, sc_scope *item, const sc_op *op);
+void sc_cuda_delta_rule(sc_cuda_set *set, sc_scope *item, const sc_op *op);
 
 #endif

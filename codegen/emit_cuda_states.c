@@ -1,7 +1,7 @@
 /* emit_cuda_states.c - operations that remember, as values of a CUDA casting; emit_cuda_ops.h. */
 #include "emit_cuda_ops.h"
 
-#include <string.h>
+#include <math.h>
 
 /* Elements of a state that a lane has side by side, and the lanes of a warp. */
 enum { LANE = 4, WARP = 32 };
@@ -111,6 +111,49 @@ void sc_cuda_state_space(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
     sc_scope_text(&body, "a_log_w", sc_cuda_weight_at(set, o->a_log));
     sc_scope_text(&body, "d_w", sc_cuda_weight_at(set, o->d));
     sc_scope_text(&body, "dt_bias_w", sc_cuda_weight_at(set, o->dt_bias));
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
+/* ---- delta rules ---- */
+
+static void emit_rule(const sc_cuda_set *set, sc_scope *kernel, sc_scope *call,
+                      const sc_delta_rule *d) {
+    emit_source(set, kernel, call, "q", d->q);
+    emit_source(set, kernel, call, "k", d->k);
+    emit_source(set, kernel, call, "v", d->v);
+    emit_source(set, kernel, call, "a", d->a);
+    emit_source(set, kernel, call, "b", d->b);
+}
+
+static void new_delta_rule(sc_cuda_set *set, const char *name, const sc_delta_rule *d) {
+    sc_scope s = sc_scope_item(set->top, "delta_kernels");
+    sc_scope_text(&s, "fn", name);
+    sc_scope_text(&s, "fn_pad", sc_blanks(set->top->pool, name));
+    sc_scope_number(&s, "heads", d->heads);
+    sc_scope_number(&s, "key_heads", d->key_heads);
+    sc_scope_number(&s, "key_dim", d->key_dim);
+    sc_scope_number(&s, "value_dim", d->value_dim);
+    sc_scope_flag(&s, "aligned", d->key_dim % LANE || (d->q.at % LANE == 0 && d->k.at % LANE == 0));
+    sc_scope_real(&s, "scale", (float)(1 / sqrt((double)d->key_dim)));
+    emit_rule(set, &s, NULL, d);
+    sc_cuda_target(set, &s, d->y);
+    if (s.rc)
+        set->top->rc = s.rc;
+}
+
+void sc_cuda_delta_rule(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
+    const sc_delta_rule *d = &op->delta_rule;
+    bool is_new;
+    const char *name = sc_cuda_kernel_name(
+        set, "delta", sc_op_text(set->top->pool, set->plan->graph, op), &is_new);
+    if (is_new)
+        new_delta_rule(set, name, d);
+    sc_scope body = sc_scope_item(item, "delta_rule");
+    emit_call(set, &body, name, d->state, d->y);
+    emit_rule(set, NULL, &body, d);
+    sc_scope_text(&body, "a_log_w", sc_cuda_weight_at(set, d->a_log));
+    sc_scope_text(&body, "dt_bias_w", sc_cuda_weight_at(set, d->dt_bias));
     if (body.rc)
         set->top->rc = body.rc;
 }

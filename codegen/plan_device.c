@@ -137,6 +137,12 @@ static void mark_list(sc_plan *plan, const sc_op_list *list) {
             mark_floats(plan, op->state_space.dt);
             mark_floats(plan, op->state_space.b);
             mark_floats(plan, op->state_space.c);
+        } else if (op->kind == SC_OP_DELTA_RULE) {
+            mark_floats(plan, op->delta_rule.q);
+            mark_floats(plan, op->delta_rule.k);
+            mark_floats(plan, op->delta_rule.v);
+            mark_floats(plan, op->delta_rule.a);
+            mark_floats(plan, op->delta_rule.b);
         } else {
             value[op->experts.x.value].operands = true;
             mark_floats(plan, op->experts.route);

@@ -8,12 +8,12 @@
 static bool is_between(int64_t n, int64_t most) { return n >= 0 && n <= most; }
 
 static const bool has_row_kernel[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true,  [SC_ROW_ADD] = true,
-    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROUTE] = true,       [SC_ROW_POSITION] = true,
-    [SC_ROW_TEMPERATURE] = true, [SC_ROW_MULTIPLY] = true,    [SC_ROW_TIMES] = true,
-    [SC_ROW_SILU_GATE] = true,   [SC_ROW_SCALE] = true,       [SC_ROW_LOOKUP] = true,
-    [SC_ROW_TANH] = true,        [SC_ROW_MAGNITUDE] = true,   [SC_ROW_PREDICT] = true,
-    [SC_ROW_CORRECT] = true,     [SC_ROW_SPARSE_GATE] = true,
+    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true,   [SC_ROW_ADD] = true,
+    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROUTE] = true,        [SC_ROW_POSITION] = true,
+    [SC_ROW_TEMPERATURE] = true, [SC_ROW_MULTIPLY] = true,     [SC_ROW_TIMES] = true,
+    [SC_ROW_SILU_GATE] = true,   [SC_ROW_SIGMOID_GATE] = true, [SC_ROW_SCALE] = true,
+    [SC_ROW_LOOKUP] = true,      [SC_ROW_TANH] = true,         [SC_ROW_MAGNITUDE] = true,
+    [SC_ROW_PREDICT] = true,     [SC_ROW_CORRECT] = true,      [SC_ROW_SPARSE_GATE] = true,
 };
 
 /* Whether a linear writes what it reads. */
@@ -132,6 +132,23 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
         if (!is_fixed(o->x) || !is_fixed(o->dt) || !is_fixed(o->b) || !is_fixed(o->c) ||
             !is_fixed(o->y))
             return false;
+    } else if (op->kind == SC_OP_DELTA_RULE) {
+        const sc_delta_rule *d = &op->delta_rule;
+        known.delta_rule = (sc_delta_rule){ .key_heads = d->key_heads,
+                                            .heads = d->heads,
+                                            .key_dim = d->key_dim,
+                                            .value_dim = d->value_dim,
+                                            .q = d->q,
+                                            .k = d->k,
+                                            .v = d->v,
+                                            .y = d->y,
+                                            .a = d->a,
+                                            .b = d->b,
+                                            .a_log = d->a_log,
+                                            .dt_bias = d->dt_bias };
+        if (!is_fixed(d->q) || !is_fixed(d->k) || !is_fixed(d->v) || !is_fixed(d->y) ||
+            !is_fixed(d->a) || !is_fixed(d->b))
+            return false;
     } else
         return false;
     const char *all = sc_op_text(pool, g, op), *ours = sc_op_text(pool, g, &known);
@@ -156,13 +173,28 @@ static bool is_read_by_rows(const sc_op_list *list, int value) {
     return false;
 }
 
+/* Attention writes floats where some layer's rows read them, else operands; so those rows are to
+ * follow at once, and to write all of it anew. */
+static bool is_gated_or_read_by_linears(const sc_graph *g, const sc_op_list *list, int i) {
+    const sc_attention *a = &list->op[i].attention;
+    bool floats = false;
+    for (int layer = 0; layer < g->layers && !floats; layer++)
+        floats = is_read_by_rows(&g->layer[layer], a->out.value);
+    if (!floats)
+        return true;
+    const sc_row_op *next =
+        i + 1 < list->ops && list->op[i + 1].kind == SC_OP_ROW ? &list->op[i + 1].row : NULL;
+    return next && next->kind == SC_ROW_SIGMOID_GATE && next->a.value == a->out.value &&
+           next->out.value == a->out.value && next->n[0] == a->heads * a->v_head_dim;
+}
+
 static int check_list(const sc_graph *g, sc_pool *pool, const sc_op_list *list, sc_error *err) {
     int attentions = 0;
     for (int i = 0; i < list->ops; i++) {
         const sc_op *op = &list->op[i];
         bool good = is_known(pool, g, op) && is_aligned(op);
-        if (good && op->kind == SC_OP_ATTENTION) /* its outcome is made of operands */
-            good = !attentions++ && !is_read_by_rows(list, op->attention.out.value);
+        if (good && op->kind == SC_OP_ATTENTION)
+            good = !attentions++ && is_gated_or_read_by_linears(g, list, i);
         if (good)
             continue;
         const char *text = sc_op_text(pool, g, op);
@@ -200,6 +232,10 @@ static bool reads(const sc_op *op, int value) {
     case SC_OP_STATE_SPACE:
         return op->state_space.x.value == value || op->state_space.dt.value == value ||
                op->state_space.b.value == value || op->state_space.c.value == value;
+    case SC_OP_DELTA_RULE:
+        return op->delta_rule.q.value == value || op->delta_rule.k.value == value ||
+               op->delta_rule.v.value == value || op->delta_rule.a.value == value ||
+               op->delta_rule.b.value == value;
     default:
         return true;
     }

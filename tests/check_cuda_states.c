@@ -16,7 +16,7 @@ Suite *cuda_states_suite(void);
 
 enum { PROMPT = 11, BATCH = 2, MOST = 1 << 15 };
 
-static const char *const families[] = { "lfm2", "mamba2", "jamba" };
+static const char *const families[] = { "lfm2", "mamba2", "jamba", "qwen3_next" };
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* How prompts are cut. A pass of one token has linears of its own, whose sums are in another

@@ -55,7 +55,7 @@ typedef struct {
     int slot;             /* of the first key that is seen, then round the ring */
     float *sums;          /* [SPLITS, GROUP, V_DIM] of this row's kv_head */
     float *tops;          /* [SPLITS, GROUP, 2]: highest score, sum of weights */
-    operand *attended;    /* [GROUP, V_DIM] of it */
+    {{attended_ctype}} *attended;    /* [GROUP, V_DIM] of it */
 {{#sinks}}
     const float *sinks;   /* [GROUP] of it */
 {{/sinks}}
@@ -78,7 +78,7 @@ static __device__ __forceinline__ int attend{{id}}_slot(const attend{{id}}_share
 static __device__ __forceinline__ void attend{{id}}_put(const attend{{id}}_share *t, int q, int d, float sum,
                                                float total) {
     if (t->used == 1)
-        t->attended[q * SHAPE{{shape}}_V_DIM + d] = operand_of(sum / total);
+        t->attended[q * SHAPE{{shape}}_V_DIM + d] = {{attended_from}}(sum / total);
     else
         t->sums[(t->split * ATTEND{{id}}_GROUP + q) * SHAPE{{shape}}_V_DIM + d] = sum;
 }
@@ -122,7 +122,7 @@ static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_s
                     sum[j] += factor[q * ATTEND{{id}}_SPLITS + i] * v[j];
             }
             for (int j = 0; j < 4 && d + j < SHAPE{{shape}}_V_DIM; j++)
-                t->attended[(base + q) * SHAPE{{shape}}_V_DIM + d + j] = operand_of(sum[j]);
+                t->attended[(base + q) * SHAPE{{shape}}_V_DIM + d + j] = {{attended_from}}(sum[j]);
         }
     }
 }
@@ -136,7 +136,7 @@ static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_s
 extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
     attend{{id}}_kernel(const step *s, const float *q, const float *k, const float *v, const float *q_norm,
                    const float *k_norm, const float *angles, kv *keys, kv *values, float *partial, unsigned *arrived,
-                   operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
+                   {{attended_ctype}} *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(float, head_row, ATTEND{{id}}_WARPS * SHAPE{{shape}}_DIM);
     SHARED(int, is_last, 1);
     attend{{id}}_share t;
@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
     t.sums = partial + (long long)blockIdx.y * ATTEND{{id}}_SPLITS * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
     t.tops = partial + (long long)ATTEND{{id}}_PARTS * SHAPE{{shape}}_V_DIM +
              (long long)blockIdx.y * ATTEND{{id}}_SPLITS * ATTEND{{id}}_GROUP * 2;
-    t.attended = attended + t.batch * (long long){{attended}}_DEPTH + t.head * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
+    t.attended = attended + t.batch * (long long){{attended_row}} + t.head * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM;
     const long long at = (s->row[t.batch] * SHAPE{{shape}}_KV_HEADS + t.head) * SHAPE{{shape}}_SLOTS;
     keys += at * SHAPE{{shape}}_DIM;
     values += at * SHAPE{{shape}}_V_DIM;

@@ -50,7 +50,7 @@ static __device__ __forceinline__ void attention{{id}}_load(SHARED_OF(float) to,
 
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention{{id}}_kernel(const step *s, const kv *q, const kv *keys, const kv *values,
-                      const kv *evicted_keys, const kv *evicted_values, operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
+                      const kv *evicted_keys, const kv *evicted_values, {{attended_ctype}} *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(float, query, ATTENTION{{id}}_QUERIES * ATTENTION{{id}}_STRIDE);
     SHARED(float, cached, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_STRIDE);
     SHARED(float, weight_of, ATTENTION{{id}}_QUERIES * (ATTENTION{{id}}_KEYS + 1));
@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     if (tile + mine >= queries)
         return;
     const int token = last / ATTENTION{{id}}_GROUP, group = last % ATTENTION{{id}}_GROUP;
-    operand *to = attended + (batch * s->tokens + token) * {{attended}}_DEPTH +
+    {{attended_ctype}} *to = attended + (batch * s->tokens + token) * {{attended_row}} +
                   (head * ATTENTION{{id}}_GROUP + group) * SHAPE{{shape}}_V_DIM;
 #pragma unroll
     for (int i = 0; i < ATTENTION{{id}}_SUMS; i++)
@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
         for (int j = 0; j < 4; j++) {
             const int d = (i * ATTENTION{{id}}_TEAM + member) * 4 + j;
             if (d < SHAPE{{shape}}_V_DIM) /* padding sees nothing: zeros */
-                to[d] = operand_of(total > 0 ? sum[i][j] / total : 0);
+                to[d] = {{attended_from}}(total > 0 ? sum[i][j] / total : 0);
         }
 }
 

@@ -33,7 +33,7 @@ enum {
 
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention{{id}}_kernel(const step *s, const kv *q, const kv *keys, const kv *values,
-                      const kv *evicted_keys, const kv *evicted_values, operand *attended{{#sinks}}, const float *sinks{{/sinks}}) {
+                      const kv *evicted_keys, const kv *evicted_values, {{attended_ctype}} *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(unsigned, key, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_KEY);
     SHARED(unsigned, value, ATTENTION{{id}}_KEYS * ATTENTION{{id}}_VALUE);
     const int thread = (int)threadIdx.x, row = thread % 32 / 4, member = thread % 4;
@@ -254,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
         if (query[half] >= queries)
             continue;
         const int token = query[half] / ATTENTION{{id}}_GROUP, group = query[half] % ATTENTION{{id}}_GROUP;
-        operand *to = attended + (batch * s->tokens + token) * {{attended}}_DEPTH +
+        {{attended_ctype}} *to = attended + (batch * s->tokens + token) * {{attended_row}} +
                       (head * ATTENTION{{id}}_GROUP + group) * SHAPE{{shape}}_V_DIM;
         const float by = total[half] > 0 ? 1.0f / total[half] : 0; /* padding sees nothing: zeros */
 #pragma unroll
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS)
                                   : ATTENTION{{id}}_BLOCKS * 64 +
                                         (column * ATTENTION{{id}}_REST + i - ATTENTION{{id}}_BLOCKS * 4) * 2 + j % 2;
                 if (d < SHAPE{{shape}}_V_DIM)
-                    to[d] = operand_of(sum[i][j % 2][half * 2 + j / 2] * by);
+                    to[d] = {{attended_from}}(sum[i][j % 2][half * 2 + j / 2] * by);
             }
     }
 }

@@ -72,6 +72,9 @@ typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
 {{#scan_kernels}}
 {{> cuda/state_space.cu}}
 {{/scan_kernels}}
+{{#delta_kernels}}
+{{> cuda/delta_rule.cu}}
+{{/delta_kernels}}
 {{> cuda/bias.cu}}
 {{> cuda/pick.cu}}
 {{> cuda/unpack.cu}}

@@ -64,6 +64,9 @@
 {{#scan_kernels}}
     X({{fn}}_kernel) \
 {{/scan_kernels}}
+{{#delta_kernels}}
+    X({{fn}}_kernel) \
+{{/delta_kernels}}
 {{#offloading}}
 {{#shapes}}
     X(write_back{{id}}_kernel) \

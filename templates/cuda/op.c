@@ -21,3 +21,10 @@
                  word({{dt_bias_w}}), word(state_row(p->cache, {{name}}_place[layer].state + {{state}}, 0)),
                  word(at(p, {{y_at}})){{#twin}}, word(at(p, {{twin_at}})){{/twin}}));
 {{/state_space}}
+{{#delta_rule}}
+    launch(p, {{fn}}_kernel, {{fn}}_GRID, p->batch, SCAN_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})), word(at(p, {{k_at}})), word(at(p, {{v_at}})),
+                 word(at(p, {{a_at}})), word(at(p, {{b_at}})), word({{a_log_w}}), word({{dt_bias_w}}),
+                 word(state_row(p->cache, {{name}}_place[layer].state + {{state}}, 0)),
+                 word(at(p, {{y_at}})){{#twin}}, word(at(p, {{twin_at}})){{/twin}}));
+{{/delta_rule}}

@@ -73,6 +73,15 @@ static __device__ __forceinline__ void times(const float *x, float factor, int w
 }
 
 {{/uses_times}}
+{{#uses_sigmoid_gate}}
+/* y = a * sigmoid(b), each by its own or all by the one. */
+static __device__ __forceinline__ void sigmoid_gate(const float *a, const float *b, int width,
+                                                    int gates, float *y, operand *to) {
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, a[i] / (1.0f + expf(-b[gates > 1 ? i : 0])));
+}
+
+{{/uses_sigmoid_gate}}
 {{#uses_silu_gate}}
 /* y = a * silu(b). */
 static __device__ __forceinline__ void silu_gate(const float *a, const float *b, int width, float *y,

@@ -58,7 +58,7 @@ enum {
     ATTENTION_THREADS = 128,
     END_COLUMNS = 1024, /* of a row that one block takes: end */
     CONV_THREADS = 64, /* conv: a thread has a channel, whose tokens follow each other */
-    SCAN_THREADS = 128,
+    SCAN_THREADS = 128, /* scan, delta */
 {{#has_experts}}
     EXPERT_THREADS = 128,
     EXPERT_OUTPUTS = {{expert_outputs}}, /* that a block makes of one expert's rows in a prefill */
@@ -115,6 +115,20 @@ enum {
     {{fn}}_GRID = ({{fn}}_ROWS * {{fn}}_LANES + SCAN_THREADS - 1) / SCAN_THREADS,
 };
 {{/scan_kernels}}
+{{#delta_kernels}}
+
+/* {{heads}} heads of {{value_dim}} columns of {{key_dim}} keys. */
+enum {
+    {{fn}}_HEADS = {{heads}},
+    {{fn}}_SHARE = {{heads}} / {{key_heads}}, /* heads of one query and key */
+    {{fn}}_KEY = {{key_dim}},
+    {{fn}}_VALUE = {{value_dim}},
+    {{fn}}_STEPS = ({{key_dim}} + 15) / 16, /* four keys of each of four lanes */
+    {{fn}}_COLUMNS = 8, /* of a warp */
+    {{fn}}_WARPS = ({{value_dim}} + {{fn}}_COLUMNS - 1) / {{fn}}_COLUMNS, /* of a head */
+    {{fn}}_GRID = ({{fn}}_HEADS * {{fn}}_WARPS * 32 + SCAN_THREADS - 1) / SCAN_THREADS,
+};
+{{/delta_kernels}}
 {{#attentions}}
 
 /* {{layer_list}}. keep: grid [rows, KEEP{{id}}_GRID]. attend: grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS].
