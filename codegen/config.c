@@ -334,10 +334,10 @@ static void read_own(sc_reader *r, const sc_key *key, sc_config_value *value) {
     value->number = key->fallback;
     if (key->kind == SC_KEY_FLAG)
         value->number = sc_read_flag(r, key->key, key->fallback > 0);
-    else if (key->kind == SC_KEY_ACT)
-        value->number = read_act(r, key->key, "silu");
     else if (key->kind == SC_KEY_FIXED)
         value->number = read_fixed(r, key);
+    else if (key->kind == SC_KEY_ACT)
+        value->number = read_act(r, key->key, "silu");
     else if (key->kind == SC_KEY_NUMBERS || key->kind == SC_KEY_LIMITS ||
              key->kind == SC_KEY_MLPS) {
         if (item && !cJSON_IsNull(item))
@@ -414,7 +414,9 @@ static void read_model(sc_reader *r, const cJSON *generation) {
         read_act(r, f->act_key ? f->act_key : "hidden_act", f->hidden_act ? f->hidden_act : "silu");
     c->rms_norm_eps = sc_read_real(r, r->json, "", f->eps_key ? f->eps_key : "rms_norm_eps",
                                    f->eps > 0 ? f->eps : 1e-6);
-    c->tie_word_embeddings = sc_read_flag(r, "tie_word_embeddings", f->tied);
+    const cJSON *outer = sc_json_get(r->outer, "tie_word_embeddings"); /* of a multimodal model */
+    c->tie_word_embeddings =
+        sc_read_flag(r, "tie_word_embeddings", cJSON_IsBool(outer) ? cJSON_IsTrue(outer) : f->tied);
     if (f->attention_bias)
         c->attention_bias = sc_read_flag(r, "attention_bias", false);
     else if (!is_own(r, "attention_bias"))
@@ -546,6 +548,8 @@ int sc_config_make(sc_config **config, sc_pool *pool, const char *path, const cJ
     if (!cJSON_IsObject(json))
         return sc_fail(err, SC_EINPUT, "%s: is no JSON object (is this a config.json?)", r.file);
     r.json = text_part(json, &r.prefix);
+    r.outer = json;
+    c->nested = r.json != json;
     find_family(&r, json, generic);
     if (!r.rc && c->family->read)
         c->family->read(&r);

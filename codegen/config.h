@@ -113,6 +113,7 @@ typedef struct {
     int64_t max_position_embeddings; /* 0: the class has no such key */
     int64_t sliding_window;          /* 0: null, no window */
     bool generic;                    /* read by the keys that all families share */
+    bool nested;                     /* it is the text_config of a multimodal model */
     bool listed;                     /* layer_types is in the file */
     sc_layer_config *layer;          /* [num_hidden_layers] */
     const char *dtype;               /* "float32", "bfloat16", "float16": of the checkpoint */

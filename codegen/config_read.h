@@ -19,6 +19,7 @@ enum {
 typedef struct {
     sc_config *config;
     sc_pool *pool;
+    const cJSON *outer; /* the whole file */
     const cJSON *json;  /* the text config */
     const char *file;   /* base name of the path */
     const char *prefix; /* "text_config." or "" */

@@ -6,8 +6,9 @@
 #include "template.h"
 
 int sc_emit_begin(sc_op_set *set, sc_error *err) {
-    static const char *const lists[] = { "first_ops", "last_ops", "linears",      "attentions",
-                                         "mixtures",  "convs",    "state_spaces", "indexes" };
+    static const char *const lists[] = { "first_ops",    "last_ops",    "linears",
+                                         "attentions",   "mixtures",    "convs",
+                                         "state_spaces", "delta_rules", "indexes" };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         sc_scope_flag(set->top, lists[i], false);
     set->fresh =
@@ -45,11 +46,14 @@ static const char *offset_text(const sc_op_set *set, sc_span span) {
     return text ? text : "";
 }
 
-/* "m->x + row * X_STRIDE + 64". */
 static const char *row_of(const sc_op_set *set, const char *field, sc_span span) {
     sc_pool *pool = set->top->pool;
     const char *text = sc_pool_printf(pool, "m->%s + row * %s", field, stride_of(set, span));
     return text ? sc_pool_printf(pool, "%s%s", text, offset_text(set, span)) : NULL;
+}
+
+const char *sc_row_of(const sc_op_set *set, sc_span span) {
+    return row_of(set, value_of(set, span)->name, span);
 }
 
 /* ---- rows ---- */
@@ -70,6 +74,7 @@ static const struct {
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
     [SC_ROW_TIMES] = { "times", "af0o" },
     [SC_ROW_SILU_GATE] = { "silu_gate", "ab0o" },
+    [SC_ROW_SIGMOID_GATE] = { "sigmoid_gate", "ab01o" },
     [SC_ROW_SCALE] = { "scale", "aw01o" },
     [SC_ROW_LOOKUP] = { "lookup", "afwgi10o" },
     [SC_ROW_TANH] = { "tanh_row", "a0o" },
@@ -84,7 +89,7 @@ static const char *weight_text(const sc_op_set *set, const sc_weight *w) {
     return w ? sc_pool_printf(set->top->pool, "%s->%s", set->weights, w->field) : "NULL";
 }
 
-static const char *act_name(sc_activation act) {
+const char *sc_act_name(sc_activation act) {
     static const char *const names[SC_ACTS] = { "",         "vec_silu", "vec_gelu", "vec_gelu_tanh",
                                                 "vec_relu", "vec_relu2" };
     return names[act];
@@ -95,11 +100,11 @@ static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char 
     char number[SC_FLOAT_LITERAL];
     switch (letter) {
     case 'a':
-        return row_of(set, value_of(set, op->a)->name, op->a);
+        return sc_row_of(set, op->a);
     case 'b':
-        return row_of(set, value_of(set, op->b)->name, op->b);
+        return sc_row_of(set, op->b);
     case 'o':
-        return row_of(set, value_of(set, op->out)->name, op->out);
+        return sc_row_of(set, op->out);
     case 'w':
         return weight_text(set, op->w);
     case 'W':
@@ -112,7 +117,7 @@ static const char *row_argument(const sc_op_set *set, const sc_row_op *op, char 
     case 'i':
         return "token_of(s, row)";
     case 't':
-        return act_name(op->act);
+        return sc_act_name(op->act);
     case 'r':
         return sc_pool_printf(pool,
                               "m->cos%d + row * ROPE%d_PAIRS, m->sin%d + row * ROPE%d_PAIRS, "
@@ -134,7 +139,7 @@ static void add_call(const sc_op_set *set, sc_scope *rows, const char *text) {
 static void add_operands(sc_op_set *set, sc_scope *rows, sc_span span, int64_t width) {
     add_call(set, rows,
              sc_pool_printf(set->top->pool, "operands(%s, %lld,\n                 %s)",
-                            row_of(set, value_of(set, span)->name, span), (long long)width,
+                            sc_row_of(set, span), (long long)width,
                             row_of(set, operand_field(set, span), span)));
     set->fresh[span.value] = true;
 }
@@ -189,13 +194,13 @@ static const char *sum_text(const sc_op_set *set, const sc_linear *l) {
     char scale[SC_FLOAT_LITERAL];
     const bool scaled = l->scale < 1 || l->scale > 1;
     if (l->gated && scaled)
-        return sc_pool_printf(pool, "%s(sum[0] * vec_set(%s)) * sum[1]", act_name(l->act),
+        return sc_pool_printf(pool, "%s(sum[0] * vec_set(%s)) * sum[1]", sc_act_name(l->act),
                               sc_float_literal(scale, l->scale));
     if (l->gated)
-        return sc_pool_printf(pool, "%s(sum[0]) * sum[1]", act_name(l->act));
+        return sc_pool_printf(pool, "%s(sum[0]) * sum[1]", sc_act_name(l->act));
     const char *text = "sum[half]";
     if (l->act)
-        text = sc_pool_printf(pool, "%s(%s)", act_name(l->act), text);
+        text = sc_pool_printf(pool, "%s(%s)", sc_act_name(l->act), text);
     if (scaled && text)
         text = sc_pool_printf(pool, "%s * vec_set(%s)", text, sc_float_literal(scale, l->scale));
     return l->add && text ? sc_pool_printf(pool, "%s + vec_load(y)", text) : text;
@@ -400,9 +405,9 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_text(&s, "gated",
                   e->limit > 0
                       ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
-                      : sc_pool_printf(set->top->pool, "%s(gate) * up", act_name(e->act)));
+                      : sc_pool_printf(set->top->pool, "%s(gate) * up", sc_act_name(e->act)));
     sc_scope_flag(&s, "plain", e->plain);
-    sc_scope_text(&s, "act", act_name(e->act));
+    sc_scope_text(&s, "act", sc_act_name(e->act));
     sc_scope_text(&s, "up_field", e->gate_up->field);
     sc_scope_number(&s, "width", e->hidden);
     sc_scope_flag(&s, "bias", e->gate_up_bias != NULL);
@@ -425,30 +430,7 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
         set->top->rc = s.rc ? s.rc : body.rc;
 }
 
-/* ---- convolutions ---- */
-
-static void emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers) {
-    set->rounds = true;
-    sc_scope s = sc_scope_item(set->top, "convs");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
-    sc_scope_number(&s, "channels", c->channels);
-    sc_scope_number(&s, "columns", c->columns);
-    sc_scope_number(&s, "state", c->state);
-    sc_scope_flag(&s, "activated", c->act != SC_ACT_NONE);
-    sc_scope_text(&s, "act", act_name(c->act));
-    sc_scope_text(&s, "w", c->w->field);
-    sc_scope_flag(&s, "bias", c->bias != NULL);
-    sc_scope_text(&s, "bias_field", c->bias ? c->bias->field : "");
-    sc_scope_text(&s, "x", row_of(set, value_of(set, c->x)->name, c->x));
-    sc_scope_text(&s, "y", row_of(set, value_of(set, c->y)->name, c->y));
-    sc_scope body = sc_scope_item(item, "conv");
-    sc_scope_number(&body, "conv_id", set->kind);
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
-}
-
-/* ---- state spaces ---- */
+/* ---- indexes ---- */
 
 static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int layer,
                        const char *layers) {
@@ -460,41 +442,11 @@ static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int la
     sc_scope_number(&s, "dim", x->dim);
     sc_scope_number(&s, "top_k", x->top_k);
     sc_scope_number(&s, "shape", set->plan->layer[layer].shape);
-    sc_scope_text(&s, "q", row_of(set, value_of(set, x->q)->name, x->q));
-    sc_scope_text(&s, "k", row_of(set, value_of(set, x->k)->name, x->k));
-    sc_scope_text(&s, "weights", row_of(set, value_of(set, x->weights)->name, x->weights));
+    sc_scope_text(&s, "q", sc_row_of(set, x->q));
+    sc_scope_text(&s, "k", sc_row_of(set, x->k));
+    sc_scope_text(&s, "weights", sc_row_of(set, x->weights));
     sc_scope body = sc_scope_item(item, "index");
     sc_scope_number(&body, "index_id", set->kind);
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
-}
-
-static void emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
-                             const char *layers) {
-    const struct {
-        const char *name;
-        sc_span span;
-    } spans[] = { { "x", o->x }, { "dt", o->dt }, { "b", o->b }, { "c", o->c }, { "y", o->y } };
-    set->uses_softplus = true;
-    sc_scope s = sc_scope_item(set->top, "state_spaces");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
-    sc_scope_number(&s, "heads", o->heads);
-    sc_scope_number(&s, "head_dim", o->head_dim);
-    sc_scope_number(&s, "groups", o->groups);
-    sc_scope_number(&s, "state_size", o->state_size);
-    sc_scope_number(&s, "state", o->state);
-    sc_scope_flag(&s, "per_element", o->a_log->in > 1);
-    sc_scope_flag(&s, "dt_bias", o->dt_bias != NULL);
-    sc_scope_flag(&s, "limited_below", o->dt_least > 0);
-    sc_scope_real(&s, "dt_least", o->dt_least);
-    sc_scope_flag(&s, "limited_above", o->dt_most > 0);
-    sc_scope_real(&s, "dt_most", o->dt_most);
-    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
-        sc_scope_text(&s, spans[i].name,
-                      row_of(set, value_of(set, spans[i].span)->name, spans[i].span));
-    sc_scope body = sc_scope_item(item, "state_space");
-    sc_scope_number(&body, "state_space_id", set->kind);
     if (s.rc || body.rc)
         set->top->rc = s.rc ? s.rc : body.rc;
 }
@@ -511,6 +463,7 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
     sc_scope_flag(&item, "experts", false);
     sc_scope_flag(&item, "conv", false);
     sc_scope_flag(&item, "state_space", false);
+    sc_scope_flag(&item, "delta_rule", false);
     sc_scope_flag(&item, "index", false);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
@@ -520,8 +473,8 @@ static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span s
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows", "linear",      "attention", "experts",
-                                         "conv", "state_space", "index" };
+    static const char *const names[] = { "rows", "linear",      "attention",  "experts",
+                                         "conv", "state_space", "delta_rule", "index" };
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
     memset(set->fresh, 0, (size_t)g->values * sizeof *set->fresh);
@@ -548,12 +501,15 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
                 emit_experts(set, &item, &op->experts, layers);
                 set->fresh[op->experts.out.value] = false;
             } else if (op->kind == SC_OP_CONV) {
-                emit_conv(set, &item, &op->conv, layers);
+                sc_emit_conv(set, &item, &op->conv, layers);
                 set->fresh[op->conv.y.value] = false;
             } else if (op->kind == SC_OP_INDEX)
                 emit_index(set, &item, &op->index, layer, layers);
-            else {
-                emit_state_space(set, &item, &op->state_space, layers);
+            else if (op->kind == SC_OP_DELTA_RULE) {
+                sc_emit_delta_rule(set, &item, &op->delta_rule, layers);
+                set->fresh[op->delta_rule.y.value] = false;
+            } else {
+                sc_emit_state_space(set, &item, &op->state_space, layers);
                 set->fresh[op->state_space.y.value] = false;
             }
             i++;

@@ -25,6 +25,17 @@ typedef struct {
 /* "QKV" of "qkv". */
 const char *sc_macro(sc_pool *pool, const char *name);
 
+/* "m->x + row * X_STRIDE + 64" of a span; "vec_silu" of an activation, "" of none. */
+const char *sc_row_of(const sc_op_set *set, sc_span span);
+const char *sc_act_name(sc_activation act);
+
+/* emit_states.c: a function each, and its call as an item of the layer's operation; layers: those
+ * of the kind, as a comment says it. */
+void sc_emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers);
+void sc_emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
+                         const char *layers);
+void sc_emit_delta_rule(sc_op_set *set, sc_scope *item, const sc_delta_rule *d, const char *layers);
+
 int sc_emit_begin(sc_op_set *set, sc_error *err);
 /* The operations as items of that list of the scope; layer: one whose operations they are, -1:
  * none; layers: the same as a comment says it. */

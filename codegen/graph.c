@@ -40,6 +40,9 @@ const sc_weight *sc_op_weight(const sc_op *op, int i) {
         w[0] = op->state_space.a_log;
         w[1] = op->state_space.d;
         w[2] = op->state_space.dt_bias;
+    } else if (op->kind == SC_OP_DELTA_RULE) {
+        w[0] = op->delta_rule.a_log;
+        w[1] = op->delta_rule.dt_bias;
     }
     for (int k = 0; k < SC_OP_WEIGHTS; k++)
         if (w[k] && !i--)
@@ -85,6 +88,11 @@ static void mark_list(sc_graph *g, const sc_op_list *list) {
             mark_floats(g, op->index.q);
             mark_floats(g, op->index.k);
             mark_floats(g, op->index.weights);
+        } else if (op->kind == SC_OP_DELTA_RULE) {
+            const sc_delta_rule *d = &op->delta_rule;
+            const sc_span spans[] = { d->q, d->k, d->v, d->y, d->a, d->b };
+            for (int k = 0; k < 6; k++)
+                mark_floats(g, spans[k]);
         } else {
             const sc_state_space *s = &op->state_space;
             const sc_span spans[] = { s->x, s->dt, s->b, s->c, s->y };
@@ -231,6 +239,7 @@ static const char *const rows[SC_ROWS] = {
     [SC_ROW_TEMPERATURE] = "temperature",
     [SC_ROW_TIMES] = "times",
     [SC_ROW_SILU_GATE] = "silu_gate",
+    [SC_ROW_SIGMOID_GATE] = "sigmoid_gate",
 };
 
 static const char *span_text(sc_pool *pool, const sc_graph *g, sc_span s) {
@@ -373,6 +382,17 @@ static const char *index_text(sc_pool *pool, const sc_graph *g, const sc_index *
                           (long long)x->top_k);
 }
 
+static const char *delta_rule_text(sc_pool *pool, const sc_graph *g, const sc_delta_rule *d) {
+    return sc_pool_printf(
+        pool,
+        "%s = delta_rule q %s, k %s, v %s, a %s, b %s: heads %lld, key_heads %lld, key_dim %lld, "
+        "value_dim %lld",
+        span_text(pool, g, d->y), span_text(pool, g, d->q), span_text(pool, g, d->k),
+        span_text(pool, g, d->v), span_text(pool, g, d->a), span_text(pool, g, d->b),
+        (long long)d->heads, (long long)d->key_heads, (long long)d->key_dim,
+        (long long)d->value_dim);
+}
+
 const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
     if (op->kind == SC_OP_ROW)
         return row_text(pool, graph, &op->row);
@@ -386,6 +406,8 @@ const char *sc_op_text(sc_pool *pool, const sc_graph *graph, const sc_op *op) {
         return conv_text(pool, graph, &op->conv);
     if (op->kind == SC_OP_INDEX)
         return index_text(pool, graph, &op->index);
+    if (op->kind == SC_OP_DELTA_RULE)
+        return delta_rule_text(pool, graph, &op->delta_rule);
     return state_space_text(pool, graph, &op->state_space);
 }
 

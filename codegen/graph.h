@@ -103,7 +103,8 @@ typedef enum {
     SC_ROW_POSITION,  /* out = a + row (position + n[1]) of w [n[2], n[0]] */
     SC_ROW_TIMES,     /* out = f[0] a, n[0] wide */
     SC_ROW_SILU_GATE, /* out = a silu(b), n[0] wide */
-    SC_ROW_SCALE,     /* out = a w, n[0] wide; w has n[1], as many or one */
+    SC_ROW_SIGMOID_GATE, /* out = a sigmoid(b), n[0] wide; b has n[1], as many or one */
+    SC_ROW_SCALE,        /* out = a w, n[0] wide; w has n[1], as many or one */
     SC_ROW_LOOKUP,    /* out = f[0] a + f[1] row id of w [n[1], n[0]]; row 0 for ids from n[1] on */
     SC_ROW_TANH,      /* out = tanh(a), n[0] wide */
     SC_ROW_MAGNITUDE, /* out = a sqrt(mean(b^2) / max(mean(a^2), f[0])), n[0] wide */
@@ -207,6 +208,22 @@ typedef struct {
     sc_span q, k, weights; /* [heads, dim], [dim], [heads]: scale is in the weights */
 } sc_index;
 
+/*
+ * A gated delta rule: per head a state S [key_dim, value_dim], token by token
+ *   S = decay S, S = S + k (beta (v - S^T k))^T, y = S^T q,
+ * with q and k of length 1, q divided by sqrt(key_dim), decay = exp(-exp(A_log) softplus(a +
+ * dt_bias)), beta = sigmoid(b). heads / key_heads heads share a query and a key. Yang, Kautz and
+ * Hatamizadeh 2024, equation 10; Qwen3NextGatedDeltaNet.
+ */
+typedef struct {
+    int64_t key_heads, heads, key_dim, value_dim;
+    sc_span q, k;                     /* [key_heads, key_dim] */
+    sc_span v, y;                     /* [heads, value_dim]; y may be v */
+    sc_span a, b;                     /* [heads] */
+    int state;                        /* among the layer's: its recurrent_state */
+    const sc_weight *a_log, *dt_bias; /* [heads] */
+} sc_delta_rule;
+
 typedef enum {
     SC_OP_ROW,
     SC_OP_LINEAR,
@@ -214,6 +231,7 @@ typedef enum {
     SC_OP_EXPERTS,
     SC_OP_CONV,
     SC_OP_STATE_SPACE,
+    SC_OP_DELTA_RULE,
     SC_OP_INDEX
 } sc_op_kind;
 
@@ -226,6 +244,7 @@ typedef struct {
         sc_experts experts;
         sc_conv conv;
         sc_state_space state_space;
+        sc_delta_rule delta_rule;
         sc_index index;
     };
 } sc_op;

@@ -275,6 +275,13 @@ void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_sp
     row->f[0] = factor;
 }
 
+void sc_build_sigmoid_gate(sc_builder *b, sc_span a, sc_span c, int64_t gates, int64_t width,
+                           sc_span out) {
+    sc_row_op *row = sc_build_row(b, SC_ROW_SIGMOID_GATE, a, c, out);
+    row->n[0] = width;
+    row->n[1] = gates;
+}
+
 void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out) {
     sc_build_row(b, SC_ROW_SILU_GATE, a, c, out)->n[0] = width;
 }
@@ -633,6 +640,15 @@ void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_sp
 
 void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec) {
     sc_build_routed(b, x, sc_build_route(b, x, spec), spec, b->x, true);
+}
+
+bool sc_build_is_sparse(const sc_builder *b) {
+    const sc_config_value *dense = sc_config_key(b->config, "mlp_only_layers");
+    const int step = (int)sc_build_number(b, "decoder_sparse_step");
+    for (int i = 0; i < dense->count; i++)
+        if ((int)dense->list[i] == b->layer)
+            return false;
+    return sc_build_number(b, "num_experts") > 0 && step > 0 && (b->layer + 1) % step == 0;
 }
 
 /* ---- ropes ---- */

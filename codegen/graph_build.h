@@ -131,6 +131,9 @@ void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *modu
 void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out);
 void sc_build_multiply(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
 void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_span out);
+/* out = a sigmoid(c), width wide, of as many gates or one. */
+void sc_build_sigmoid_gate(sc_builder *b, sc_span a, sc_span c, int64_t gates, int64_t width,
+                           sc_span out);
 /* The layer's self_attn: q_proj, k_proj, v_proj, norms of q and k per head where qk_norm says so,
  * attention; o_proj reads its out. */
 sc_attention *sc_build_self_attention(sc_builder *b, sc_span x, bool bias, bool qk_norm, int rope);
@@ -180,6 +183,9 @@ void sc_build_experts(sc_builder *b, sc_span x, const sc_expert_spec *spec);
 sc_span sc_build_route(sc_builder *b, sc_span x, const sc_expert_spec *spec);
 void sc_build_routed(sc_builder *b, sc_span x, sc_span route, const sc_expert_spec *spec,
                      sc_span out, bool add);
+
+/* Whether the layer has experts: num_experts, decoder_sparse_step, mlp_only_layers. */
+bool sc_build_is_sparse(const sc_builder *b);
 
 /* The index of the layer's rope for that width of a head. */
 int sc_build_rope(sc_builder *b, int64_t head_dim);

@@ -144,6 +144,65 @@ void sc_build_mamba(sc_builder *b, sc_span x, const sc_mamba *mamba) {
     sc_build_onto(b, mixed, inner, sc_build_name(b, module, "out_proj"), mamba->bias, 1);
 }
 
+/* Of every key head's run of rows in the tensor, those from first on. */
+static sc_part part_by_head(sc_builder *b, const char *tensor, int64_t key_heads, int64_t all,
+                            int64_t first, int64_t run) {
+    sc_part part = sc_build_rows(b, tensor, key_heads * all, b->graph->hidden);
+    part.rows = key_heads * run;
+    part.first = first;
+    part.run = run;
+    part.stride = all;
+    return part;
+}
+
+void sc_build_gated_delta(sc_builder *b, sc_span x, const char *module, sc_activation act) {
+    sc_delta_rule d = { .y = sc_nowhere };
+    const int64_t channels = find_state(b, "conv_state", &d.state)[0];
+    const int64_t *dim = find_state(b, "recurrent_state", &d.state);
+    d.heads = dim[0];
+    d.key_dim = dim[1];
+    d.value_dim = dim[2];
+    const int64_t values = d.heads * d.value_dim, keys = (channels - values) / 2;
+    d.key_heads = keys / d.key_dim;
+    if (d.heads % d.key_heads)
+        sc_build_fail(b, "linear_num_value_heads", "%lld heads do not share %lld of keys out",
+                      (long long)d.heads, (long long)d.key_heads);
+    if (b->rc)
+        return;
+    const int64_t share = d.heads / d.key_heads, key = d.key_dim, value = share * d.value_dim;
+    const int64_t all = 2 * key + 2 * value;
+    const char *qkvz = sc_build_name(b, module, "in_proj_qkvz.weight");
+    const char *ba = sc_build_name(b, module, "in_proj_ba.weight");
+    const sc_part part[] = { part_by_head(b, qkvz, d.key_heads, all, 0, key),
+                             part_by_head(b, qkvz, d.key_heads, all, key, key),
+                             part_by_head(b, qkvz, d.key_heads, all, 2 * key, value),
+                             part_by_head(b, qkvz, d.key_heads, all, 2 * key + value, value),
+                             part_by_head(b, ba, d.key_heads, 2 * share, 0, share),
+                             part_by_head(b, ba, d.key_heads, 2 * share, share, share) };
+    d.q = sc_build_linear(
+        b, x, b->graph->hidden, sc_build_value(b, "projected", 2 * keys + 2 * values + 2 * d.heads),
+        &(sc_linear_spec){
+            .field = "in_proj", .part = part, .parts = (int)(sizeof part / sizeof *part) });
+    d.k = sc_build_at(d.q, keys);
+    d.v = d.y = sc_build_at(d.k, keys);
+    const sc_span gate = sc_build_at(d.v, values), mixed = sc_build_value(b, "mixed", values);
+    d.b = sc_build_at(gate, values);
+    d.a = sc_build_at(d.b, d.heads);
+    sc_build_conv(b, d.q, sc_build_name(b, module, "conv1d"), false, act, d.q);
+    d.a_log = sc_build_floats(b, sc_build_name(b, module, "A_log"), d.heads, 0);
+    d.dt_bias = sc_build_floats(b, sc_build_name(b, module, "dt_bias"), d.heads, 0);
+    sc_build_op(b, SC_OP_DELTA_RULE)->delta_rule = d;
+    const sc_weight *norm =
+        sc_build_floats(b, sc_build_name(b, module, "norm.weight"), d.value_dim, 0);
+    sc_row_op *row = sc_build_row(b, SC_ROW_RMS_NORM, d.y, sc_nowhere, d.y);
+    row->w = norm;
+    row->n[0] = d.heads;
+    row->n[1] = d.value_dim;
+    row->f[0] = b->norm.eps;
+    sc_build_silu_gate(b, d.y, gate, values, mixed);
+    sc_build_onto(b, mixed, values, sc_build_name(b, module, "out_proj"), false, 1);
+}
+
 void sc_build_dt_limits(sc_builder *b, const char *key, float *least, float *most) {
     const sc_config_value *limit = sc_config_key(b->config, key);
     *least = *most = 0;

@@ -54,6 +54,13 @@ typedef struct {
  */
 void sc_build_mamba(sc_builder *b, sc_span x, const sc_mamba *mamba);
 
+/*
+ * Qwen3NextGatedDeltaNet: in_proj_qkvz and in_proj_ba hold q, k, v and gates, and b and a, key head
+ * by key head; q, k and v are convolved; the delta rule; a norm per head; gate; a linear onto the
+ * residual stream. The layer has a conv_state and a recurrent_state [heads, key_dim, value_dim].
+ */
+void sc_build_gated_delta(sc_builder *b, sc_span x, const char *module, sc_activation act);
+
 /* A key of two limits of dt, absent: none; fails unless the first is below the second. */
 void sc_build_dt_limits(sc_builder *b, const char *key, float *least, float *most);
 

@@ -9,6 +9,7 @@
 #include "json.h"
 #include "mxfp4.h"
 #include "safetensors.h"
+#include "text_part.h"
 
 enum { CONFIG_LIMIT = 16 << 20, TOKENIZER_LIMIT = 256 << 20 };
 
@@ -60,6 +61,28 @@ static int same_values(bool *same, const sc_tensor *a, const sc_tensor *b, sc_er
     return rc;
 }
 
+static int add_note(sc_config *config, sc_pool *pool, const char *text, sc_error *err) {
+    const char **note = sc_pool_alloc(pool, (size_t)config->notes + 1, sizeof *note);
+    if (!note || !text)
+        return sc_oom(err, "opening the model");
+    for (int i = 0; i < config->notes; i++)
+        note[i] = config->note[i];
+    note[config->notes++] = text;
+    config->note = note;
+    return SC_OK;
+}
+
+/* Of a multimodal model the text alone is cast. */
+static int take_text_part(sc_source *s, sc_config *config, sc_pool *pool, sc_error *err) {
+    const char *skipped = NULL;
+    const int rc = config->nested ? sc_text_part(s->tensors, &skipped, pool, err) : SC_OK;
+    if (rc || !skipped)
+        return rc;
+    return add_note(config, pool,
+                    sc_pool_printf(pool, "weights: not of the text model, skipped: %s", skipped),
+                    err);
+}
+
 /* tie_word_embeddings shares what the file does not tell apart: a lm_head of its own that differs
  * from the embedding wins, as in transformers' tie_weights, and is reported. */
 static int untie(sc_source *s, sc_config *config, sc_pool *pool, sc_error *err) {
@@ -71,16 +94,11 @@ static int untie(sc_source *s, sc_config *config, sc_pool *pool, sc_error *err) 
     const int rc = same_values(&same, head, embed, err);
     if (rc || same)
         return rc;
-    const char **note = sc_pool_alloc(pool, (size_t)config->notes + 1, sizeof *note);
-    if (!note)
-        return sc_oom(err, "opening the model");
-    for (int i = 0; i < config->notes; i++)
-        note[i] = config->note[i];
-    note[config->notes++] = "tie_word_embeddings: true, but lm_head.weight differs from "
-                            "model.embed_tokens.weight; lm_head.weight is used";
-    config->note = note;
     config->tie_word_embeddings = false;
-    return SC_OK;
+    return add_note(config, pool,
+                    "tie_word_embeddings: true, but lm_head.weight differs from "
+                    "model.embed_tokens.weight; lm_head.weight is used",
+                    err);
 }
 
 static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const char *config,
@@ -107,6 +125,8 @@ static int open_folder(sc_source *s, sc_pool *pool, const char *folder, const ch
         add_input(s, s->chat->input[i]);
     if (!rc)
         rc = sc_safetensors_open(&s->tensors, pool, folder, err);
+    if (!rc)
+        rc = take_text_part(s, made, pool, err);
     if (!rc && made->mxfp4)
         rc = sc_mxfp4_pair(s->tensors, pool, err);
     if (!rc)

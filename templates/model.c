@@ -294,6 +294,9 @@ static inline float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); 
 {{#state_spaces}}
 {{> ops/state_space.c}}
 {{/state_spaces}}
+{{#delta_rules}}
+{{> ops/delta_rule.c}}
+{{/delta_rules}}
 {{#indexes}}
 {{> ops/index.c}}
 {{/indexes}}
@@ -443,6 +446,10 @@ static void layer{{id}}(const step *s, int thread, int layer) {
     choose_index{{index_id}}(s, thread);
     sc_threads_barrier(m->threads);
 {{/index}}
+{{#delta_rule}}
+    delta{{delta_rule_id}}(s, thread, layer, w);
+    sc_threads_barrier(m->threads);
+{{/delta_rule}}
 {{#state_space}}
     scan{{state_space_id}}(s, thread, layer, w);
     sc_threads_barrier(m->threads);

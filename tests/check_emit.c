@@ -11,7 +11,7 @@ Suite *emit_suite(void);
 static const char *const models[] = { "llama", "llama_rope3_bias", "mistral",
                                       "qwen2", "qwen2_sliding",    "qwen3",
                                       "lfm2",  "mamba2",           "falcon_h1",
-                                      "jamba", "nemotron_h" };
+                                      "jamba", "nemotron_h",       "qwen3_next" };
 enum { MODELS = sizeof models / sizeof *models };
 
 static const char *const templates[] = { "Makefile", "casting.h", "internal.h",

@@ -2,16 +2,6 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-/* decoder_sparse_step: every so many layers have experts, but for those in mlp_only_layers. */
-static bool is_sparse(const sc_config *c, int layer) {
-    const sc_config_value *dense = sc_config_key(c, "mlp_only_layers");
-    const int step = (int)sc_config_key(c, "decoder_sparse_step")->number;
-    for (int i = 0; i < dense->count; i++)
-        if ((int)dense->list[i] == layer)
-            return false;
-    return sc_config_key(c, "num_experts")->number > 0 && step > 0 && (layer + 1) % step == 0;
-}
-
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const sc_expert_spec experts = {
@@ -34,7 +24,7 @@ static void build(sc_builder *b) {
                                      ->out;
         sc_build_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", c->attention_bias, 1);
         const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
-        if (is_sparse(c, i))
+        if (sc_build_is_sparse(b))
             sc_build_experts(b, normed, &experts);
         else
             sc_build_mlp(b, normed, c->intermediate_size, "mlp");

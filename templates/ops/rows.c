@@ -155,6 +155,18 @@ static inline void times(const float *x, float factor, int64_t width, float *y) 
 }
 
 {{/uses_times}}
+{{#uses_sigmoid_gate}}
+/* y = a * sigmoid(b), each by its own or all by the one. */
+static inline void sigmoid_gate(const float *a, const float *b, int64_t width, int64_t gates,
+                                float *y) {
+    for (int64_t i = 0; i < width; i += SC_LANES) {
+        const vec x = gates > 1 ? vec_load_part(b + i, width - i) : vec_set(*b);
+        const vec gate = vec_set(1.0f) / (vec_set(1.0f) + vec_exp(-x));
+        vec_store_part(y + i, vec_load_part(a + i, width - i) * gate, width - i);
+    }
+}
+
+{{/uses_sigmoid_gate}}
 {{#uses_silu_gate}}
 /* y = a * silu(b). */
 static inline void silu_gate(const float *a, const float *b, int64_t width, float *y) {

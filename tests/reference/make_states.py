@@ -245,6 +245,32 @@ def shapes_nemotron_h(c):
     return s
 
 
+def shapes_qwen3_next(c):
+    s = frame(c, "model", "embed_tokens", "norm")
+    hidden, heads, key_heads = c["hidden_size"], c["linear_num_value_heads"], c["linear_num_key_heads"]
+    keys, values = key_heads * c["linear_key_head_dim"], heads * c["linear_value_head_dim"]
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}"
+        s.vectors(p, **{"input_layernorm.weight": hidden, "post_attention_layernorm.weight": hidden})
+        if kind == "full_attention":
+            s.attention(f"{p}.self_attn", c, c["attention_bias"], norms="norm", gate=True)
+        else:
+            s.linear(f"{p}.linear_attn.in_proj_qkvz", 2 * keys + 2 * values, hidden)
+            s.linear(f"{p}.linear_attn.in_proj_ba", 2 * heads, hidden)
+            s.conv(f"{p}.linear_attn.conv1d", 2 * keys + values, c["linear_conv_kernel_dim"], False)
+            s.linear(f"{p}.linear_attn.out_proj", hidden, values)
+            s.vectors(f"{p}.linear_attn", A_log=heads, dt_bias=heads, **{"norm.weight": c["linear_value_head_dim"]})
+        if i in c["mlp_only_layers"] or (i + 1) % c["decoder_sparse_step"]:
+            s.mlp(f"{p}.mlp", c, c["intermediate_size"])
+            continue
+        s.linear(f"{p}.mlp.gate", c["num_experts"], hidden)
+        s.linear(f"{p}.mlp.shared_expert_gate", 1, hidden)
+        s.mlp(f"{p}.mlp.shared_expert", c, c["shared_expert_intermediate_size"])
+        for k in range(c["num_experts"]):
+            s.mlp(f"{p}.mlp.experts.{k}", c, c["moe_intermediate_size"])
+    return s
+
+
 def fill(shapes, seed):
     """Weights that let every part be seen; norms near one, A_log around zero, biases small."""
     rng = np.random.default_rng(seed)
@@ -305,6 +331,14 @@ MODELS = {
                               num_experts_per_tok=3, moe_intermediate_size=20, n_group=3, topk_group=2,
                               moe_shared_expert_intermediate_size=28, moe_latent_size=36, norm_topk_prob=False,
                               routed_scaling_factor=2.5, tie_word_embeddings=False),
+    "qwen3_next_bias": dict(COMMON, model_type="qwen3_next", num_hidden_layers=3, intermediate_size=24, head_dim=12,
+                            rms_norm_eps=1e-6, hidden_act="silu", attention_bias=True,
+                            rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+                            layer_types=["linear_attention", "full_attention", "linear_attention"], mlp_only_layers=[0],
+                            linear_num_key_heads=3, linear_num_value_heads=3, linear_key_head_dim=10,
+                            linear_value_head_dim=12, linear_conv_kernel_dim=3, decoder_sparse_step=1,
+                            moe_intermediate_size=20, shared_expert_intermediate_size=28, num_experts=5,
+                            num_experts_per_tok=2, norm_topk_prob=False, tie_word_embeddings=True),
 }
 
 
