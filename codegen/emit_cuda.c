@@ -130,8 +130,10 @@ static void emit_heads(sc_scope *s, const sc_plan *plan, const char *what, sc_sp
 
 void sc_emit_cuda_spans(sc_scope *s, const sc_plan *plan, const sc_attention *a) {
     emit_heads(s, plan, "q", a->q);
-    emit_heads(s, plan, "k", a->k);
-    emit_heads(s, plan, "v", a->v);
+    if (a->k.value >= 0) {
+        emit_heads(s, plan, "k", a->k);
+        emit_heads(s, plan, "v", a->v);
+    }
     sc_scope_text(s, "attended", sc_macro(s->pool, plan->graph->value[a->out.value].name));
 }
 
@@ -139,12 +141,13 @@ void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention
     const bool floats = plan->options.kv_dtype == SC_F32;
     const int64_t group = a->heads / a->kv_heads, queries = least(group, ATTEND_QUERIES);
     const int64_t widest = most(a->head_dim, a->v_head_dim);
-    const int64_t heads = a->heads + 2 * a->kv_heads;
+    const int64_t heads = a->heads + (a->k.value >= 0 ? 2 * a->kv_heads : 0);
     const int64_t splits = sc_plan_splits(plan, &plan->shape[shape]);
     sc_emit_cuda_spans(s, plan, a);
     sc_scope_flag(s, "scored", a->softcap > 0 || a->alibi);
     sc_scope_number(s, "head_dim", a->head_dim);
     sc_scope_number(s, "attend_splits", splits);
+    sc_scope_number(s, "device_group", group);
     sc_scope_number(s, "attend_queries", queries);
     sc_scope_number(s, "widest_head", widest);
     sc_scope_number(s, "keep_shared", KEEP_WARPS * widest * 4);

@@ -6,7 +6,8 @@
 enum { MOST_WEIGHTS = 12 }; /* of a chain of row operations: a kernel takes 16 words */
 
 int sc_cuda_begin(sc_cuda_set *set, sc_error *err) {
-    static const char *const lists[] = { "row_kernels", "device_linears", "mixture_kernels" };
+    static const char *const lists[] = { "row_kernels", "device_linears", "mixture_kernels",
+                                         "conv_kernels", "scan_kernels" };
     const sc_graph *g = set->plan->graph;
     sc_scope_flag(set->top, "device_first_ops", false);
     sc_scope_flag(set->top, "device_last_ops", false);
@@ -20,7 +21,8 @@ int sc_cuda_begin(sc_cuda_set *set, sc_error *err) {
 }
 
 /* The kernel's name, stem0, stem1, … in order of first use; *is_new: it was not there before. */
-static const char *kernel_name(sc_cuda_set *set, const char *stem, const char *text, bool *is_new) {
+const char *sc_cuda_kernel_name(sc_cuda_set *set, const char *stem, const char *text,
+                                bool *is_new) {
     int number = 0;
     *is_new = false;
     for (int i = 0; i < set->kernels && text; i++) {
@@ -71,7 +73,7 @@ static const char *place_of(const sc_cuda_set *set, const char *buffer, int64_t 
               : sc_pool_printf(pool, "%s_AT", buffer);
 }
 
-static const char *floats_at(const sc_cuda_set *set, sc_span span) {
+const char *sc_cuda_floats_at(const sc_cuda_set *set, sc_span span) {
     return place_of(set, macro_of(set, span), span.at, sizeof(float));
 }
 
@@ -87,7 +89,7 @@ static const char *with_suffix(const sc_cuda_set *set, sc_span span, const char 
 }
 
 /* Where the weight lies, as C. */
-static const char *weight_at(const sc_cuda_set *set, const sc_weight *weight) {
+const char *sc_cuda_weight_at(const sc_cuda_set *set, const sc_weight *weight) {
     const sc_plan *plan = set->plan;
     for (int i = 0; i < plan->packed && weight; i++)
         if (plan->pack[i].weight == weight)
@@ -97,12 +99,12 @@ static const char *weight_at(const sc_cuda_set *set, const sc_weight *weight) {
 }
 
 /* y, and its operands beside it where it has such. */
-static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
+void sc_cuda_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
     const bool floats = writes_floats(set, y), twin = has_twin(set, y);
     sc_scope_text(s, "y_ctype", floats ? "float" : "operand");
     sc_scope_text(s, "y_from", floats ? "" : "operand_of");
     sc_scope_text(s, "y_row", with_suffix(set, y, floats ? "_STRIDE" : "_DEPTH"));
-    sc_scope_text(s, "y_at", floats ? floats_at(set, y) : operands_at(set, y));
+    sc_scope_text(s, "y_at", floats ? sc_cuda_floats_at(set, y) : operands_at(set, y));
     sc_scope_flag(s, "twin", twin);
     if (twin) {
         sc_scope_text(s, "twin_row", with_suffix(set, y, "_DEPTH"));
@@ -110,11 +112,18 @@ static void emit_target(const sc_cuda_set *set, sc_scope *s, sc_span y) {
     }
 }
 
+static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
+
+const char *sc_cuda_act(sc_cuda_set *set, sc_activation act) {
+    set->act[act] = true;
+    return act_names[act];
+}
+
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b the rows that are read, o what is written, as
  * floats and as operands, w, W the weights, 0 … 3 the counts, f, g the factors, p the token's
- * position, r the rope, d a weight's row, s shared memory for sums. */
+ * position, i its id, t the activation, r the rope, d a weight's row, s shared memory for sums. */
 static const struct {
     const char *function, *arguments;
 } row_functions[SC_ROWS] = {
@@ -125,6 +134,16 @@ static const struct {
     [SC_ROW_ROUTE] = { "route", "a0123fo" },
     [SC_ROW_POSITION] = { "add_position", "awdp10o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
+    [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
+    [SC_ROW_TIMES] = { "times", "af0o" },
+    [SC_ROW_SILU_GATE] = { "silu_gate", "ab0o" },
+    [SC_ROW_SCALE] = { "scale", "aw01o" },
+    [SC_ROW_LOOKUP] = { "lookup", "afwdgi10o" },
+    [SC_ROW_TANH] = { "tanh_row", "a0o" },
+    [SC_ROW_MAGNITUDE] = { "match_magnitude", "abf0os" },
+    [SC_ROW_PREDICT] = { "predict", "ab01o" },
+    [SC_ROW_CORRECT] = { "correct", "ab01o" },
+    [SC_ROW_SPARSE_GATE] = { "sparse_gate", "abft0os" },
 };
 
 /* One chain on its way into a kernel. */
@@ -134,6 +153,16 @@ typedef struct {
     int weights;
     const sc_weight *weight[MOST_WEIGHTS];
 } row_chain;
+
+/* Whether it reads or writes elsewhere in each layer. */
+static bool is_layered(const row_chain *chain) {
+    for (int i = chain->first; i < chain->end; i++) {
+        const sc_row_op *op = &chain->list->op[i].row;
+        if (op->a.step || op->b.step || op->out.step)
+            return true;
+    }
+    return false;
+}
 
 static int weight_number(const row_chain *chain, const sc_weight *w) {
     int i = 0;
@@ -160,9 +189,12 @@ static row_chain chain_from(const sc_op_list *list, int i) {
 
 static const char *row_pointer(const sc_cuda_set *set, sc_span span, const char *suffix) {
     sc_pool *pool = set->top->pool;
-    return span.at ? sc_pool_printf(pool, "%s_%s + %lld", name_of(set, span), suffix,
-                                    (long long)span.at)
-                   : sc_pool_printf(pool, "%s_%s", name_of(set, span), suffix);
+    const char *text = sc_pool_printf(pool, "%s_%s", name_of(set, span), suffix);
+    if (span.at && text)
+        text = sc_pool_printf(pool, "%s + %lld", text, (long long)span.at);
+    if (span.step && text)
+        text = sc_pool_printf(pool, "%s + layer * %lld", text, (long long)span.step);
+    return text;
 }
 
 static const char *weight_argument(const sc_cuda_set *set, const row_chain *chain,
@@ -170,7 +202,7 @@ static const char *weight_argument(const sc_cuda_set *set, const row_chain *chai
     return w ? sc_pool_printf(set->top->pool, "w%d", weight_number(chain, w)) : "0";
 }
 
-static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, const sc_row_op *op,
+static const char *row_argument(sc_cuda_set *set, const row_chain *chain, const sc_row_op *op,
                                 char letter) {
     sc_pool *pool = set->top->pool;
     char number[SC_FLOAT_LITERAL];
@@ -194,6 +226,10 @@ static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, 
         return sc_pool_strdup(pool, sc_float_literal(number, op->f[letter == 'g']));
     case 'p':
         return "pos";
+    case 'i':
+        return "id";
+    case 't':
+        return sc_cuda_act(set, op->act);
     case 'r':
         return sc_pool_printf(pool,
                               "angles + ROPE%d_COS + row * ROPE%d_PAIRS, angles + ROPE%d_SIN + row "
@@ -206,7 +242,7 @@ static const char *row_argument(const sc_cuda_set *set, const row_chain *chain, 
     }
 }
 
-static void add_call(const sc_cuda_set *set, sc_scope *s, const row_chain *chain, int i) {
+static void add_call(sc_cuda_set *set, sc_scope *s, const row_chain *chain, int i) {
     sc_pool *pool = set->top->pool;
     const sc_row_op *op = &chain->list->op[i].row;
     const char *text = sc_pool_printf(pool, "%s(", row_functions[op->kind].function);
@@ -231,6 +267,7 @@ static void add_pointers(const sc_cuda_set *set, sc_scope *s, const row_chain *c
             const sc_row_op *op = &chain->list->op[i].row;
             const bool is_out = op->out.value == value;
             floats |= op->a.value == value || op->b.value == value ||
+                      (is_out && op->kind == SC_ROW_CORRECT) ||
                       (is_out && writes_floats(set, op->out));
             operands |= is_out && writes_operands(set, op->out);
         }
@@ -251,7 +288,7 @@ static void new_rows(sc_cuda_set *set, const char *name, const row_chain *chain)
     sc_pool *pool = set->top->pool;
     sc_scope s = sc_scope_item(set->top, "row_kernels");
     const char *parameters = "";
-    bool sums = false, positions = false, turns = false;
+    bool sums = false, positions = false, ids = false, turns = false;
     for (int i = 0; i < chain->weights && parameters; i++)
         parameters = sc_pool_printf(pool, "%s, const %s *w%d", parameters,
                                     sc_weight_is_floats(chain->weight[i]) ? "float" : "weight", i);
@@ -261,13 +298,16 @@ static void new_rows(sc_cuda_set *set, const char *name, const row_chain *chain)
         const sc_row_op *op = &chain->list->op[i].row;
         sums |= strchr(row_functions[op->kind].arguments, 's') != NULL;
         positions |= strchr(row_functions[op->kind].arguments, 'p') != NULL;
+        ids |= strchr(row_functions[op->kind].arguments, 'i') != NULL;
         turns |= op->rope >= 0;
         add_call(set, &s, chain, i);
     }
     add_pointers(set, &s, chain);
     sc_scope_flag(&s, "sums", sums);
     sc_scope_flag(&s, "positions", positions);
+    sc_scope_flag(&s, "ids", ids);
     sc_scope_flag(&s, "turns", turns);
+    sc_scope_flag(&s, "layered", is_layered(chain));
     if (s.rc)
         set->top->rc = s.rc;
 }
@@ -285,7 +325,7 @@ static const char *rows_name(sc_cuda_set *set, const row_chain *chain) {
                                      op->w ? weight_number(chain, op->w) : -1,
                                      op->w2 ? weight_number(chain, op->w2) : -1);
     }
-    const char *name = kernel_name(set, "rows", text, &is_new);
+    const char *name = sc_cuda_kernel_name(set, "rows", text, &is_new);
     if (is_new)
         new_rows(set, name, chain);
     return name;
@@ -296,21 +336,16 @@ static void emit_rows(sc_cuda_set *set, sc_scope *item, const row_chain *chain) 
     sc_scope body = sc_scope_item(item, "rows");
     const char *weights = "";
     for (int i = 0; i < chain->weights && weights; i++)
-        weights = sc_pool_printf(pool, "%s, word(%s)", weights, weight_at(set, chain->weight[i]));
+        weights =
+            sc_pool_printf(pool, "%s, word(%s)", weights, sc_cuda_weight_at(set, chain->weight[i]));
     sc_scope_text(&body, "fn", rows_name(set, chain));
+    sc_scope_flag(&body, "layered", is_layered(chain));
     sc_scope_text(&body, "weights", weights);
     if (body.rc)
         set->top->rc = body.rc;
 }
 
 /* ---- linears ---- */
-
-static const char *const act_names[SC_ACTS] = { "", "silu", "gelu", "gelu_tanh", "relu", "relu2" };
-
-static const char *act_name(sc_cuda_set *set, sc_activation act) {
-    set->act[act] = true;
-    return act_names[act];
-}
 
 /* What is made of a sum, with its bias: total, and of a gated pair's second total_up. */
 static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
@@ -321,7 +356,7 @@ static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
     if (scaled && l->gated) /* of the gate, before its activation */
         text = sc_pool_printf(pool, "total * %s", by);
     if (l->act && text)
-        text = sc_pool_printf(pool, "%s(%s)", act_name(set, l->act), text);
+        text = sc_pool_printf(pool, "%s(%s)", sc_cuda_act(set, l->act), text);
     if (l->gated && text)
         text = sc_pool_printf(pool, "%s * total_up", text);
     else if (scaled && text)
@@ -361,7 +396,7 @@ static void emit_kernel(sc_cuda_set *set, sc_scope *s, const char *name, const s
 static void emit_source(const sc_cuda_set *set, sc_scope *s, sc_span x, const sc_row_op *norm) {
     sc_scope_text(s, "x_at", operands_at(set, x));
     sc_scope_text(s, "x_row", with_suffix(set, x, "_DEPTH"));
-    sc_scope_text(s, "decode_x_at", norm ? floats_at(set, norm->a) : operands_at(set, x));
+    sc_scope_text(s, "decode_x_at", norm ? sc_cuda_floats_at(set, norm->a) : operands_at(set, x));
     sc_scope_text(s, "decode_x_row",
                   norm ? with_suffix(set, norm->a, "_STRIDE") : with_suffix(set, x, "_DEPTH"));
 }
@@ -381,7 +416,7 @@ static void new_linear(sc_cuda_set *set, const char *name, const sc_linear *l,
     sc_scope s = sc_scope_item(set->top, "device_linears");
     emit_kernel(set, &s, name, l, folded, false);
     emit_source(set, &s, l->x, folded);
-    emit_target(set, &s, l->y);
+    sc_cuda_target(set, &s, l->y);
     sc_scope_text(&s, "what", linear_what(set, l));
     sc_scope_flag(&s, "ended", sc_plan_ends(set->plan, l));
     sc_scope_text(&s, "sums_row", "SUMS_STRIDE");
@@ -401,16 +436,16 @@ static void emit_linear(sc_cuda_set *set, sc_scope *item, const sc_op *op, const
         const char *before = sc_op_text(pool, set->plan->graph, &norm->list->op[norm->first]);
         text = before ? sc_pool_printf(pool, "%s of %s", text, before) : NULL;
     }
-    const char *name = kernel_name(set, l->w->field, text, &is_new);
+    const char *name = sc_cuda_kernel_name(set, l->w->field, text, &is_new);
     if (is_new)
         new_linear(set, name, l, norm);
     sc_scope body = sc_scope_item(item, "linear");
     sc_scope_text(&body, "fn", name);
     sc_scope_flag(&body, "normed", norm != NULL);
     if (norm)
-        sc_scope_text(&body, "norm_w", weight_at(set, norm->weight[0]));
-    sc_scope_text(&body, "linear_w", weight_at(set, l->w));
-    sc_scope_text(&body, "bias_w", weight_at(set, l->bias));
+        sc_scope_text(&body, "norm_w", sc_cuda_weight_at(set, norm->weight[0]));
+    sc_scope_text(&body, "linear_w", sc_cuda_weight_at(set, l->w));
+    sc_scope_text(&body, "bias_w", sc_cuda_weight_at(set, l->bias));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -441,8 +476,8 @@ static void emit_head(sc_cuda_set *set) {
     sc_scope_text(&s, "sums_row", "VOCAB");
     sc_scope_number(&s, "x_size", is_single(set) ? 4 : 2);
     sc_scope_number(&s, "decode_x_size", is_single(set) || norm ? 4 : 2);
-    sc_scope_text(&s, "norm_w", norm ? weight_at(set, last.weight[0]) : "NULL");
-    sc_scope_text(&s, "bias_w", weight_at(set, g->lm_head_bias));
+    sc_scope_text(&s, "norm_w", norm ? sc_cuda_weight_at(set, last.weight[0]) : "NULL");
+    sc_scope_text(&s, "bias_w", sc_cuda_weight_at(set, g->lm_head_bias));
     /* Whether operations come between the layers and the head, and even where decode's head takes
      * its norm in. */
     sc_scope_flag(set->top, "closes", g->last.ops > 0);
@@ -457,11 +492,18 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
     sc_scope body = sc_scope_item(item, "attention");
     sc_scope_number(&body, "attention_id", set->kind);
     sc_emit_cuda_spans(&body, set->plan, a);
-    sc_scope_text(&body, "q_norm_w", weight_at(set, a->q_norm));
-    sc_scope_text(&body, "k_norm_w", weight_at(set, a->k_norm));
+    sc_scope_text(&body, "q_norm_w", sc_cuda_weight_at(set, a->q_norm));
+    sc_scope_text(&body, "k_norm_w", sc_cuda_weight_at(set, a->k_norm));
+    const bool keeps = a->k.value >= 0;
+    sc_scope_flag(&body, "keeps", keeps);
+    sc_scope_flag(&body, "offloading", set->plan->options.offloading); /* names source within */
+    sc_scope_text(
+        &body, "source",
+        keeps ? "layer"
+              : sc_pool_printf(set->top->pool, "%s_place[layer].source", set->plan->options.name));
     sc_scope_flag(&body, "sinks", a->sinks != NULL);
     if (a->sinks)
-        sc_scope_text(&body, "sinks_w", weight_at(set, a->sinks));
+        sc_scope_text(&body, "sinks_w", sc_cuda_weight_at(set, a->sinks));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -511,10 +553,10 @@ static void new_mixture(sc_cuda_set *set, const char *name, const sc_experts *e)
     set->limits |= e->limit > 0;
     sc_scope_text(&s, "x_at", operands_at(set, e->x));
     sc_scope_text(&s, "x_row", with_suffix(set, e->x, "_DEPTH"));
-    sc_scope_text(&s, "route_at", floats_at(set, e->route));
+    sc_scope_text(&s, "route_at", sc_cuda_floats_at(set, e->route));
     sc_scope_text(&s, "route_row", with_suffix(set, e->route, "_STRIDE"));
     sc_scope_flag(&s, "decode_linears", sc_cuda_decodes(set->plan));
-    emit_target(set, &s, e->out);
+    sc_cuda_target(set, &s, e->out);
     add_expert_linear(set, &s, name, e, true);
     add_expert_linear(set, &s, name, e, false);
     if (s.rc)
@@ -524,15 +566,15 @@ static void new_mixture(sc_cuda_set *set, const char *name, const sc_experts *e)
 static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
     bool is_new;
     const char *text = sc_op_text(set->top->pool, set->plan->graph, op);
-    const char *name = kernel_name(set, "experts", text, &is_new);
+    const char *name = sc_cuda_kernel_name(set, "experts", text, &is_new);
     if (is_new)
         new_mixture(set, name, &op->experts);
     sc_scope body = sc_scope_item(item, "experts");
     sc_scope_text(&body, "fn", name);
-    sc_scope_text(&body, "gate_up_w", weight_at(set, op->experts.gate_up));
-    sc_scope_text(&body, "down_w", weight_at(set, op->experts.down));
-    sc_scope_text(&body, "gate_up_bias_w", weight_at(set, op->experts.gate_up_bias));
-    sc_scope_text(&body, "down_bias_w", weight_at(set, op->experts.down_bias));
+    sc_scope_text(&body, "gate_up_w", sc_cuda_weight_at(set, op->experts.gate_up));
+    sc_scope_text(&body, "down_w", sc_cuda_weight_at(set, op->experts.down));
+    sc_scope_text(&body, "gate_up_bias_w", sc_cuda_weight_at(set, op->experts.gate_up_bias));
+    sc_scope_text(&body, "down_bias_w", sc_cuda_weight_at(set, op->experts.down_bias));
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -540,7 +582,8 @@ static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
 /* ---- lists ---- */
 
 void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list) {
-    static const char *const names[] = { "rows", "linear", "attention", "experts" };
+    static const char *const names[] = { "rows",    "linear", "attention",
+                                         "experts", "conv",   "state_space" };
     const sc_graph *g = set->plan->graph;
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
@@ -549,7 +592,7 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             chain.end == i + 1 && chain.end < list->ops && sc_plan_folded(g, list, chain.end);
         const sc_op *op = &list->op[folded ? chain.end : i];
         sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < 4; n++)
+        for (int n = 0; n < (int)(sizeof names / sizeof *names); n++)
             if (n != (int)op->kind)
                 sc_scope_flag(&item, names[n], false);
         if (op->kind == SC_OP_ROW)
@@ -558,6 +601,10 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             emit_linear(set, &item, op, folded ? &chain : NULL);
         else if (op->kind == SC_OP_ATTENTION)
             emit_attention(set, &item, &op->attention);
+        else if (op->kind == SC_OP_CONV)
+            sc_cuda_conv(set, &item, op);
+        else if (op->kind == SC_OP_STATE_SPACE)
+            sc_cuda_state_space(set, &item, op);
         else
             emit_experts(set, &item, op);
         i = op->kind == SC_OP_ROW ? chain.end : folded ? chain.end + 1 : i + 1;
@@ -582,7 +629,7 @@ static void emit_values(sc_cuda_set *set) {
             set->top->rc = s.rc;
     }
     const sc_span x = g->embedded;
-    sc_scope_text(set->top, "embed_at", floats_at(set, x));
+    sc_scope_text(set->top, "embed_at", sc_cuda_floats_at(set, x));
     sc_scope_text(set->top, "embed_row", with_suffix(set, x, "_STRIDE"));
     sc_scope_flag(set->top, "embed_twin", has_twin(set, x));
     if (has_twin(set, x)) {

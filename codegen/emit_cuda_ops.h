@@ -28,4 +28,21 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
 /* The head, and what all of them have used. */
 void sc_cuda_end(sc_cuda_set *set);
 
+/* ---- what the files of one operation each are made of ---- */
+
+/* The kernel's name, stem0, stem1, … in order of first use; *is_new: it was not there before.
+ * Operations whose texts are equal share it. */
+const char *sc_cuda_kernel_name(sc_cuda_set *set, const char *stem, const char *text, bool *is_new);
+/* Where the span's floats lie in the scratch, where the weight ("NULL": none), as C. */
+const char *sc_cuda_floats_at(const sc_cuda_set *set, sc_span span);
+const char *sc_cuda_weight_at(const sc_cuda_set *set, const sc_weight *weight);
+/* The activation's function, which is then there. */
+const char *sc_cuda_act(sc_cuda_set *set, sc_activation act);
+/* y_…: what is written, and twin_…: its operands beside it where it has such. */
+void sc_cuda_target(const sc_cuda_set *set, sc_scope *s, sc_span y);
+
+/* emit_cuda_states.c: operations that remember. */
+void sc_cuda_conv(sc_cuda_set *set, sc_scope *item, const sc_op *op);
+void sc_cuda_state_space(sc_cuda_set *set, sc_scope *item, const sc_op *op);
+
 #endif

@@ -53,7 +53,7 @@ int64_t sc_plan_depth(const sc_plan *plan, int64_t in) {
 static int plan_tensor(const sc_plan *plan, sc_packed *p, size_t *end, sc_error *err) {
     const int64_t size = plan->options.dtype == SC_F32 ? 4 : 2;
     const bool floats = sc_weight_is_floats(p->weight);
-    p->device_depth = floats ? 1 : sc_plan_depth(plan, p->weight->in);
+    p->device_depth = floats ? p->weight->in : sc_plan_depth(plan, p->weight->in);
     return place(&p->device, end, p->rows, p->device_depth, floats ? 4 : size, err);
 }
 
@@ -86,6 +86,9 @@ static int plan_weights(sc_plan *plan, sc_error *err) {
     }
     for (int i = 0; i < 2 && slot_bytes && !rc; i++)
         rc = place(&d->weight_slot[i], &d->weights_bytes, (int64_t)slot_bytes, 1, 1, err);
+    sc_buffer scratch = { 0 }; /* which lies behind them, aligned too */
+    if (!rc)
+        rc = place(&scratch, &d->weights_bytes, 0, 1, 1, err);
     return rc;
 }
 
@@ -116,6 +119,8 @@ static void mark_list(sc_plan *plan, const sc_op_list *list) {
         if (op->kind == SC_OP_ROW) {
             mark_floats(plan, op->row.a);
             mark_floats(plan, op->row.b);
+            if (op->row.kind == SC_ROW_CORRECT) /* is added to */
+                mark_floats(plan, op->row.out);
         } else if (op->kind == SC_OP_LINEAR) {
             value[op->linear.x.value].operands = true;
             if (op->linear.add)
@@ -125,6 +130,13 @@ static void mark_list(sc_plan *plan, const sc_op_list *list) {
             mark_floats(plan, op->attention.k);
             mark_floats(plan, op->attention.v);
             value[op->attention.out.value].operands = true;
+        } else if (op->kind == SC_OP_CONV) {
+            mark_floats(plan, op->conv.x);
+        } else if (op->kind == SC_OP_STATE_SPACE) {
+            mark_floats(plan, op->state_space.x);
+            mark_floats(plan, op->state_space.dt);
+            mark_floats(plan, op->state_space.b);
+            mark_floats(plan, op->state_space.c);
         } else {
             value[op->experts.x.value].operands = true;
             mark_floats(plan, op->experts.route);

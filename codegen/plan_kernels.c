@@ -8,10 +8,18 @@
 static bool is_between(int64_t n, int64_t most) { return n >= 0 && n <= most; }
 
 static const bool has_row_kernel[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true, [SC_ROW_ADD] = true,
-    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROUTE] = true,      [SC_ROW_POSITION] = true,
-    [SC_ROW_TEMPERATURE] = true,
+    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true,  [SC_ROW_ADD] = true,
+    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROUTE] = true,       [SC_ROW_POSITION] = true,
+    [SC_ROW_TEMPERATURE] = true, [SC_ROW_MULTIPLY] = true,    [SC_ROW_TIMES] = true,
+    [SC_ROW_SILU_GATE] = true,   [SC_ROW_SCALE] = true,       [SC_ROW_LOOKUP] = true,
+    [SC_ROW_TANH] = true,        [SC_ROW_MAGNITUDE] = true,   [SC_ROW_PREDICT] = true,
+    [SC_ROW_CORRECT] = true,     [SC_ROW_SPARSE_GATE] = true,
 };
+
+/* Whether a linear writes what it reads. */
+static bool is_overlap(const sc_linear *l) {
+    return l->x.value == l->y.value && l->x.at < l->y.at + l->out && l->y.at < l->x.at + l->in;
+}
 
 /* Of the list's layer: one span for all its layers is what launches know. */
 static bool is_fixed(sc_span span) { return !span.step; }
@@ -23,8 +31,7 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
     if (op->kind == SC_OP_ROW) {
         const sc_row_op *r = &op->row;
         const bool weighed = r->kind != SC_ROW_ROUTE; /* a router's vectors are not in its text */
-        if (!has_row_kernel[r->kind] || (!weighed && (r->w || r->w2)) || !is_fixed(r->a) ||
-            !is_fixed(r->b) || !is_fixed(r->out))
+        if (!has_row_kernel[r->kind] || (!weighed && (r->w || r->w2)))
             return false;
         known.row = (sc_row_op){ .kind = r->kind,
                                  .a = r->a,
@@ -32,6 +39,7 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                  .out = r->out,
                                  .w = r->w,
                                  .w2 = r->w2,
+                                 .act = r->act,
                                  .rope = r->rope };
         memcpy(known.row.n, r->n, 4 * sizeof *r->n); /* of a router's no groups */
         memcpy(known.row.f, r->f, sizeof r->f);
@@ -47,8 +55,8 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                     .add = l->add,
                                     .act = l->act,
                                     .scale = l->scale };
-        if (!is_between((int)l->act, SC_ACT_RELU2) || l->x.value == l->y.value ||
-            l->w->blocks > 1 || !is_fixed(l->x) || !is_fixed(l->y))
+        if (!is_between((int)l->act, SC_ACT_RELU2) || is_overlap(l) || l->w->blocks > 1 ||
+            !is_fixed(l->x) || !is_fixed(l->y))
             return false;
     } else if (op->kind == SC_OP_ATTENTION) {
         const sc_attention *a = &op->attention;
@@ -71,8 +79,8 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                           .sinks = a->sinks,
                                           .chunked = a->chunked,
                                           .rope = a->rope };
-        if (a->q.value < 0 || a->k.value < 0 || a->v.value < 0 || a->out.at || !is_fixed(a->q) ||
-            !is_fixed(a->k) || !is_fixed(a->v))
+        if (a->q.value < 0 || (a->k.value < 0) != (a->v.value < 0) || a->out.at ||
+            !is_fixed(a->q) || !is_fixed(a->k) || !is_fixed(a->v))
             return false;
     } else if (op->kind == SC_OP_EXPERTS) {
         const sc_experts *e = &op->experts;
@@ -92,6 +100,36 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                       .down = e->down,
                                       .add = e->add };
         if (!is_between((int)e->act, SC_ACT_RELU2))
+            return false;
+    } else if (op->kind == SC_OP_CONV) {
+        const sc_conv *c = &op->conv;
+        known.conv = (sc_conv){ .channels = c->channels,
+                                .columns = c->columns,
+                                .act = c->act,
+                                .x = c->x,
+                                .y = c->y,
+                                .w = c->w,
+                                .bias = c->bias };
+        if (!is_between((int)c->act, SC_ACT_RELU2) || !is_fixed(c->x) || !is_fixed(c->y))
+            return false;
+    } else if (op->kind == SC_OP_STATE_SPACE) {
+        const sc_state_space *o = &op->state_space;
+        known.state_space = (sc_state_space){ .heads = o->heads,
+                                              .head_dim = o->head_dim,
+                                              .groups = o->groups,
+                                              .state_size = o->state_size,
+                                              .dt_least = o->dt_least,
+                                              .dt_most = o->dt_most,
+                                              .x = o->x,
+                                              .dt = o->dt,
+                                              .b = o->b,
+                                              .c = o->c,
+                                              .y = o->y,
+                                              .a_log = o->a_log,
+                                              .d = o->d,
+                                              .dt_bias = o->dt_bias };
+        if (!is_fixed(o->x) || !is_fixed(o->dt) || !is_fixed(o->b) || !is_fixed(o->c) ||
+            !is_fixed(o->y))
             return false;
     } else
         return false;
@@ -146,7 +184,8 @@ int sc_plan_kernels(const sc_graph *graph, sc_pool *pool, sc_error *err) {
 static bool reads(const sc_op *op, int value) {
     switch (op->kind) {
     case SC_OP_ROW:
-        return op->row.a.value == value || op->row.b.value == value;
+        return op->row.a.value == value || op->row.b.value == value ||
+               (op->row.kind == SC_ROW_CORRECT && op->row.out.value == value);
     case SC_OP_LINEAR:
         return op->linear.x.value == value || (op->linear.add && op->linear.y.value == value);
     case SC_OP_ATTENTION:
@@ -155,6 +194,11 @@ static bool reads(const sc_op *op, int value) {
     case SC_OP_EXPERTS:
         return op->experts.x.value == value || op->experts.route.value == value ||
                op->experts.out.value == value;
+    case SC_OP_CONV:
+        return op->conv.x.value == value;
+    case SC_OP_STATE_SPACE:
+        return op->state_space.x.value == value || op->state_space.dt.value == value ||
+               op->state_space.b.value == value || op->state_space.c.value == value;
     default:
         return true;
     }

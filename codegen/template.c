@@ -297,8 +297,19 @@ static int wrong(const struct source *source, size_t place, const char *text, si
                    place - start + 1, (int)(length < 80 ? length : 80), text, reason);
 }
 
+/* Where two of that brace stand next, at or behind from; NULL: nowhere. */
+static const char *braces(const struct source *source, size_t from, char brace) {
+    const char *at = source->text + from, *end = source->text + source->size;
+    while (at < end && (at = memchr(at, brace, (size_t)(end - at)))) {
+        if (at + 1 < end && at[1] == brace)
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
 static int wrong_tag(const struct source *source, const struct tag *tag, const char *reason) {
-    const char *end = strstr(source->text + tag->place, "}}");
+    const char *end = braces(source, tag->place, '}');
     const char *text = source->text + tag->place;
     return wrong(source, tag->place, text, end ? (size_t)(end - text) + 2 : 2, reason);
 }
@@ -333,14 +344,14 @@ static void take_line(const struct source *source, struct tag *tag) {
 
 /* The first tag at or behind from; TAG_END at the end of the source. */
 static int tag_read(struct tag *tag, const struct source *source, size_t from) {
-    const char *open = strstr(source->text + from, "{{");
+    const char *open = braces(source, from, '{');
     *tag = (struct tag){
         .kind = TAG_END, .place = source->size, .text_end = source->size, .next = source->size
     };
     if (!open)
         return SC_OK;
     tag->place = tag->text_end = (size_t)(open - source->text);
-    const char *name = open + 2, *end = strstr(name, "}}");
+    const char *name = open + 2, *end = braces(source, tag->place + 2, '}');
     if (!end)
         return wrong(source, tag->place, open, 2, "no }} ends it (" SEE ")");
     tag->next = (size_t)(end - source->text) + 2;
@@ -482,7 +493,6 @@ static int block(size_t *end, const struct source *source, size_t from, const st
 
 static int render(const struct source *source, const sc_values *values) {
     size_t end;
-    /* strstr() is the scanner: a NUL inside would hide the rest. */
     const char *nul = memchr(source->text, '\0', source->size);
     if (nul)
         return wrong(source, (size_t)(nul - source->text), "NUL", 3, "a byte that no C file has");

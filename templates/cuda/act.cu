@@ -41,3 +41,8 @@ static __device__ __forceinline__ float limited_gate(float gate, float up, float
 static __device__ __forceinline__ float softcap(float x, float cap) { return cap * tanhf(x / cap); }
 
 {{/caps}}
+{{#uses_softplus}}
+/* log(1 + exp(x)), which is x from where a float sees no difference: torch.nn.Softplus. */
+static __device__ __forceinline__ float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
+
+{{/uses_softplus}}

@@ -13,7 +13,7 @@
  *
  * Grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS], block ATTEND_THREADS, shared {{attend_shared}} bytes. A
  * block takes a share of what one row's kv_head sees, a multiple of ATTEND{{id}}_SHARE keys, for the
- * {{group}} heads on it; blocks without a share leave. The last one puts the new key and value into
+ * {{device_group}} heads on it; blocks without a share leave. The last one puts the new key and value into
  * their slot first. Of several blocks the one that ends last adds up their parts in order.
 {{^kv_floats}}
  *
@@ -28,7 +28,7 @@
 {{/kv_floats}}
  */
 enum {
-    ATTEND{{id}}_GROUP = {{group}},
+    ATTEND{{id}}_GROUP = {{device_group}},
     ATTEND{{id}}_SHARE = 64,
     ATTEND{{id}}_WARPS = ATTEND_THREADS / 32,
     ATTEND{{id}}_QUERIES = {{attend_queries}}, /* heads at once */
@@ -184,14 +184,23 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
     keys += at * SHAPE{{shape}}_DIM;
     values += at * SHAPE{{shape}}_V_DIM;
     q += t.batch * (long long){{q_row}} + t.head * ATTEND{{id}}_GROUP * SHAPE{{shape}}_DIM;
+{{#keeps}}
     k += t.batch * (long long){{k_row}} + t.head * SHAPE{{shape}}_DIM;
     v += t.batch * (long long){{v_row}} + t.head * SHAPE{{shape}}_V_DIM;
+{{/keeps}}
+{{^keeps}}
+    (void)k; /* they are in the cache: another layer's */
+    (void)v;
+    (void)k_norm;
+{{/keeps}}
 {{^q_norm}}
     (void)q_norm;
 {{/q_norm}}
+{{#keeps}}
 {{^k_norm}}
     (void)k_norm;
 {{/k_norm}}
+{{/keeps}}
 {{#roped}}
     const float *cosine = angles + ROPE{{rope}}_COS + t.batch * ROPE{{rope}}_PAIRS;
     const float *sine = angles + ROPE{{rope}}_SIN + t.batch * ROPE{{rope}}_PAIRS;
@@ -200,6 +209,7 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
     (void)angles;
 {{/roped}}
 
+{{#keeps}}
     /* The new key and value; a padding token's are zero. */
     if (t.split == t.used - 1 && warp < 2) {
 {{#ring}}
@@ -218,6 +228,7 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
                 values[slot * SHAPE{{shape}}_V_DIM + i] =
                     seen ? kv_of(v[i]) : (kv)0;
     }
+{{/keeps}}
     if (!seen) {
         for (int i = thread; i < ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM; i += ATTEND_THREADS)
             t.attended[i] = 0;

@@ -66,6 +66,12 @@ typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
 {{#mixture_kernels}}
 {{> cuda/experts.cu}}
 {{/mixture_kernels}}
+{{#conv_kernels}}
+{{> cuda/conv.cu}}
+{{/conv_kernels}}
+{{#scan_kernels}}
+{{> cuda/state_space.cu}}
+{{/scan_kernels}}
 {{> cuda/bias.cu}}
 {{> cuda/pick.cu}}
 {{> cuda/unpack.cu}}

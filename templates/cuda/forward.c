@@ -239,6 +239,11 @@ static int forward(pass *p, const int32_t *rows, const int32_t *tokens, int n, f
         for (int layer = 0; layer < LAYERS; layer++)
             for (int64_t b = 0; b < p->batch; b++)
                 {{name}}_cache_advance(p->cache, layer, rows[b], p->tokens);
+{{#has_states}}
+        for (int i = 0; i < STATES; i++)
+            for (int64_t b = 0; b < p->batch; b++)
+                p->cache->now.held[i][rows[b]] = 1;
+{{/has_states}}
     }
     return SC_OK;
 }

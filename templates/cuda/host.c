@@ -58,6 +58,12 @@
     X({{mixture}}_down_all_kernel) \
     X({{mixture}}_add_kernel) \
 {{/mixture_kernels}}
+{{#conv_kernels}}
+    X({{fn}}_kernel) \
+{{/conv_kernels}}
+{{#scan_kernels}}
+    X({{fn}}_kernel) \
+{{/scan_kernels}}
 {{#offloading}}
 {{#shapes}}
     X(write_back{{id}}_kernel) \

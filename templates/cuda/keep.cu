@@ -14,6 +14,7 @@
  */
 enum { KEEP{{id}}_WARPS = ROW_THREADS / 32, KEEP{{id}}_HEADS = {{heads}} };
 
+{{#keeps}}
 /* Where a new token's row of one kv_head goes. */
 typedef struct {
     long long pos;  /* of the token */
@@ -46,6 +47,7 @@ static __device__ __forceinline__ void keep{{id}}_row(const keep{{id}}_token *t,
 {{/ring}}
 }
 
+{{/keeps}}
 extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     keep{{id}}_kernel(const step *s, const float *q, const float *k, const float *v, const float *q_norm,
                  const float *k_norm, const float *angles, kv *keys, kv *values, kv *evicted_keys,
@@ -54,20 +56,35 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     const long long row = blockIdx.x, batch = row / s->tokens;
     if (batch >= s->batch)
         return;
+{{#keeps}}
     keep{{id}}_token t;
     t.seen = s->seen[batch];
     t.pos = t.seen + row % s->tokens;
     t.end = t.seen + s->tokens;
     t.padding = t.pos < s->padding[batch];
+{{/keeps}}
+{{^keeps}}
+    (void)k; /* they are in the cache: another layer's */
+    (void)v;
+    (void)k_norm;
+    (void)keys;
+    (void)values;
+    (void)evicted_keys;
+    (void)evicted_values;
+{{/keeps}}
     q += row * {{q_row}};
+{{#keeps}}
     k += row * {{k_row}};
     v += row * {{v_row}};
+{{/keeps}}
 {{^q_norm}}
     (void)q_norm;
 {{/q_norm}}
+{{#keeps}}
 {{^k_norm}}
     (void)k_norm;
 {{/k_norm}}
+{{/keeps}}
 {{#roped}}
     const float *cosine = angles + ROPE{{rope}}_COS + row * ROPE{{rope}}_PAIRS;
     const float *sine = angles + ROPE{{rope}}_SIN + row * ROPE{{rope}}_PAIRS;
@@ -77,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
 {{/roped}}
     const int lane = (int)threadIdx.x % 32, at = (int)threadIdx.x / 32 * {{widest_head}};
     for (int item = (int)(threadIdx.x / 32 + KEEP{{id}}_WARPS * blockIdx.y);
-         item < KEEP{{id}}_HEADS + 2 * SHAPE{{shape}}_KV_HEADS; item += KEEP{{id}}_WARPS * KEEP{{id}}_GRID) {
+         item < KEEP{{id}}_HEADS{{#keeps}} + 2 * SHAPE{{shape}}_KV_HEADS{{/keeps}}; item += KEEP{{id}}_WARPS * KEEP{{id}}_GRID) {
         if (item < KEEP{{id}}_HEADS) {
             load_head(head_row, at, q + item * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#q_norm}}q_norm, {{norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
@@ -85,6 +102,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
                 query[(row * KEEP{{id}}_HEADS + item) * SHAPE{{shape}}_DIM + i] = kv_of(head_row[at + i]);
             continue;
         }
+{{#keeps}}
         const int head = (item - KEEP{{id}}_HEADS) % SHAPE{{shape}}_KV_HEADS;
         const long long place = s->row[batch] * SHAPE{{shape}}_KV_HEADS + head;
         if (item < KEEP{{id}}_HEADS + SHAPE{{shape}}_KV_HEADS) {
@@ -97,6 +115,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
             keep{{id}}_row(&t, values + place * SHAPE{{shape}}_SLOTS * SHAPE{{shape}}_V_DIM,
                       evicted_values + place * SHAPE{{shape}}_EVICTED * SHAPE{{shape}}_V_DIM, head_row, at, SHAPE{{shape}}_V_DIM);
         }
+{{/keeps}}
     }
 }
 

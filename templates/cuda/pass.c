@@ -46,7 +46,7 @@ static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm, 
     kv *evicted_keys = p->cache->evicted_keys[{{shape}}], *evicted_values = p->cache->evicted_values[{{shape}}];
     launch(p, keep{{id}}_kernel, p->rows, KEEP{{id}}_GRID, ROW_THREADS,
            WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
-                 word(at(p, {{k_at}})), word(at(p, {{v_at}})), word(q_norm),
+                 {{#keeps}}word(at(p, {{k_at}})), word(at(p, {{v_at}})){{/keeps}}{{^keeps}}0, 0{{/keeps}}, word(q_norm),
                  word(k_norm), word(at(p, ANGLES_AT)), word(keys), word(values), word(evicted_keys),
                  word(evicted_values), word(at(p, QUERY_AT))));
     launch(p, attention{{id}}_kernel, (p->tokens * ATTENTION{{id}}_GROUP + ATTENTION{{id}}_QUERIES - 1) / ATTENTION{{id}}_QUERIES,
@@ -195,20 +195,28 @@ static void layer{{id}}(const pass *p, int layer) {
 {{> cuda/op.c}}
 {{#attention}}
 {{#offloading}}
-    {{name}}_cache_begin(p->cache, layer);
+    {{name}}_cache_begin(p->cache, {{source}});
 {{/offloading}}
-    kv *keys = keys_of(p->cache, layer), *values = values_of(p->cache, layer);
+    kv *keys = keys_of(p->cache, {{source}}), *values = values_of(p->cache, {{source}});
     if (p->tokens == 1)
         launch(p, attend{{attention_id}}_kernel, ATTEND{{attention_id}}_SPLITS, p->batch * ATTEND{{attention_id}}_HEADS, ATTEND_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
-                     word(at(p, {{k_at}})), word(at(p, {{v_at}})),
+                     {{#keeps}}word(at(p, {{k_at}})), word(at(p, {{v_at}})){{/keeps}}{{^keeps}}0, 0{{/keeps}},
                      word({{q_norm_w}}), word({{k_norm_w}}), word(at(p, ANGLES_AT)), word(keys), word(values),
                      word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, {{attended}}_AT)){{#sinks}}, word({{sinks_w}}){{/sinks}}));
     else
         prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, {{#sinks}}{{sinks_w}}, {{/sinks}}keys, values);
+{{#keeps}}
 {{#offloading}}
     give_back(p, layer);
 {{/offloading}}
+{{/keeps}}
+{{^keeps}}
+{{#offloading}}
+    if ({{name}}_cache_used(p->cache, {{source}})) /* nothing new is in it */
+        {{name}}_cache_end(p->cache, {{source}});
+{{/offloading}}
+{{/keeps}}
 {{/attention}}
 {{/device_ops}}
 {{#weights_offloaded}}

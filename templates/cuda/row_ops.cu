@@ -55,6 +55,134 @@ static __device__ __forceinline__ void add(const float *a, float fa, const float
 }
 
 {{/uses_add}}
+{{#uses_multiply}}
+/* y = a * b. */
+static __device__ __forceinline__ void multiply(const float *a, const float *b, int width, float *y,
+                                                operand *to) {
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, a[i] * b[i]);
+}
+
+{{/uses_multiply}}
+{{#uses_times}}
+/* y = x * factor. */
+static __device__ __forceinline__ void times(const float *x, float factor, int width, float *y,
+                                             operand *to) {
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, x[i] * factor);
+}
+
+{{/uses_times}}
+{{#uses_silu_gate}}
+/* y = a * silu(b). */
+static __device__ __forceinline__ void silu_gate(const float *a, const float *b, int width, float *y,
+                                                 operand *to) {
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, a[i] * (b[i] / (1.0f + expf(-b[i]))));
+}
+
+{{/uses_silu_gate}}
+{{#uses_scale}}
+/* y = x * w, each by its own or all by the one. */
+static __device__ __forceinline__ void scale(const float *x, const float *w, int width, int weights,
+                                             float *y, operand *to) {
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, x[i] * w[weights > 1 ? i : 0]);
+}
+
+{{/uses_scale}}
+{{#uses_lookup}}
+/* y = x * fx + row id of the table [rows, depth] * ft; an id that it does not have takes row 0. */
+static __device__ __forceinline__ void lookup(const float *x, float fx, const weight *table, int depth,
+                                              float ft, int id, int rows, int width, float *y,
+                                              operand *to) {
+    table += (id < rows ? id : 0) * (long long)depth;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, x[i] * fx + weight_float(table[i]) * ft);
+}
+
+{{/uses_lookup}}
+{{#uses_tanh_row}}
+/* y = tanh(x). */
+static __device__ __forceinline__ void tanh_row(const float *x, int width, float *y, operand *to) {
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, tanhf(x[i]));
+}
+
+{{/uses_tanh_row}}
+{{#uses_match_magnitude}}
+/* y = x, as long as the other row is: Gemma3nTextModel. */
+static __device__ __forceinline__ void match_magnitude(const float *x, const float *other,
+                                                       float least_square, int width, float *y,
+                                                       operand *to, SHARED_OF(float) sums) {
+    float wanted = 0, has = 0;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS) {
+        wanted += other[i] * other[i];
+        has += x[i] * x[i];
+    }
+    wanted = sqrtf(block_sum(wanted, sums) / (float)width);
+    has = sqrtf(fmaxf(block_sum(has, sums) / (float)width, least_square));
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, x[i] * wanted / has);
+}
+
+{{/uses_match_magnitude}}
+{{#uses_predict}}
+/* Each stream is itself and a sum of all of them, by its coefficients: AltUp's prediction (Baykal et
+ * al. 2023), Gemma3nTextAltUp. A thread has one element of all streams. */
+static __device__ __forceinline__ void predict(const float *x, const float *coefs, int width,
+                                               int streams, float *y, operand *to) {
+    enum { MOST_STREAMS = 16 };
+    const int each = width / streams;
+    for (int k = (int)threadIdx.x; k < each; k += ROW_THREADS) {
+        float old[MOST_STREAMS];
+#pragma unroll
+        for (int i = 0; i < streams; i++)
+            old[i] = x[i * each + k];
+#pragma unroll
+        for (int j = 0; j < streams; j++) {
+            float sum = 0;
+#pragma unroll
+            for (int i = 0; i < streams; i++)
+                sum += old[i] * coefs[j * streams + i];
+            put(y, to, j * each + k, old[j] + sum);
+        }
+    }
+}
+
+{{/uses_predict}}
+{{#uses_correct}}
+/* Each stream gets what is new in the active one, by its coefficient and one: its correction. */
+static __device__ __forceinline__ void correct(const float *innovation, const float *coefs, int width,
+                                               int streams, float *y, operand *to) {
+    const int each = width / streams;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        put(y, to, i, y[i] + innovation[i % each] * (coefs[i / each] + 1.0f));
+}
+
+{{/uses_correct}}
+{{#uses_sparse_gate}}
+/* y = act(gate) * up, of gates above their row's mean by so many standard deviations alone, and by
+ * how much they are: Gemma3nTextMLP. */
+#define sparse_gate(gate, up, deviations, act, width, y, to, sums)                                 \
+    do {                                                                                           \
+        const float cutoff = sparse_cutoff(gate, deviations, width, sums);                         \
+        for (int i = (int)threadIdx.x; i < (width); i += ROW_THREADS)                              \
+            put(y, to, i, act(fmaxf((gate)[i] - cutoff, 0.0f)) * (up)[i]);                         \
+    } while (0)
+
+static __device__ __forceinline__ float sparse_cutoff(const float *gate, float deviations, int width,
+                                                      SHARED_OF(float) sums) {
+    float sum = 0, squares = 0;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        sum += gate[i];
+    const float mean = block_sum(sum, sums) / (float)width;
+    for (int i = (int)threadIdx.x; i < width; i += ROW_THREADS)
+        squares += (gate[i] - mean) * (gate[i] - mean);
+    return mean + sqrtf(block_sum(squares, sums) / (float)width) * deviations;
+}
+
+{{/uses_sparse_gate}}
 {{#uses_rope_pairs}}
 /* Pair i of each head is (x[2i], x[2i + 1]); the rest of it stays. Gptj, Cohere, Ernie 4.5, GLM. */
 static __device__ __forceinline__ void rope_pairs(const float *x, int heads, int head_dim,

@@ -57,6 +57,8 @@ enum {
     ATTEND_THREADS = 128,
     ATTENTION_THREADS = 128,
     END_COLUMNS = 1024, /* of a row that one block takes: end */
+    CONV_THREADS = 64, /* conv: a thread has a channel, whose tokens follow each other */
+    SCAN_THREADS = 128,
 {{#has_experts}}
     EXPERT_THREADS = 128,
     EXPERT_OUTPUTS = {{expert_outputs}}, /* that a block makes of one expert's rows in a prefill */
@@ -92,6 +94,27 @@ enum {
 {{/expert_linears}}
 };
 {{/mixture_kernels}}
+{{#conv_kernels}}
+
+enum {
+    {{fn}}_CHANNELS = {{channels}},
+    {{fn}}_COLUMNS = {{columns}},
+    {{fn}}_GRID = ({{channels}} + CONV_THREADS - 1) / CONV_THREADS,
+};
+{{/conv_kernels}}
+{{#scan_kernels}}
+
+/* {{heads}} heads of {{head_dim}} rows, each a state of {{state_size}} that {{lanes}} lanes hold, 4 elements at a step. */
+enum {
+    {{fn}}_ROWS = {{heads}} * {{head_dim}},
+    {{fn}}_DIM = {{head_dim}},
+    {{fn}}_SIZE = {{state_size}},
+    {{fn}}_GROUP = {{heads}} / {{groups}}, /* heads that share B and C */
+    {{fn}}_LANES = {{lanes}},
+    {{fn}}_STEPS = {{lane_steps}},
+    {{fn}}_GRID = ({{fn}}_ROWS * {{fn}}_LANES + SCAN_THREADS - 1) / SCAN_THREADS,
+};
+{{/scan_kernels}}
 {{#attentions}}
 
 /* {{layer_list}}. keep: grid [rows, KEEP{{id}}_GRID]. attend: grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS].
@@ -101,7 +124,7 @@ enum {
     ATTEND{{id}}_SPLITS = {{attend_splits}},
     ATTEND{{id}}_HEADS = {{kv_heads}},
     KEEP{{id}}_GRID = {{keep_grid}}, /* blocks that share the heads of one token */
-    ATTENTION{{id}}_GROUP = {{group}},
+    ATTENTION{{id}}_GROUP = {{device_group}},
     ATTENTION{{id}}_QUERIES = {{tile_queries}},
 };
 {{/attentions}}

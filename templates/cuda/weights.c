@@ -93,7 +93,7 @@ static void unpack_block(unpacking *u, int i, const unsigned char *from, unsigne
         break;
     case VECTOR:
         sc_cuda_move_runs(cuda, cuda->compute, to, 0, from, 0,
-                          (size_t)tensors[i].rows * sizeof(float), 1);
+                          (size_t)(tensors[i].rows * tensors[i].depth) * sizeof(float), 1);
         break;
     case PLAIN_ROWS:
         sc_cuda_move_runs(cuda, cuda->compute, to, (size_t)tensors[i].depth * WEIGHT_BYTES, from, row,
@@ -106,7 +106,7 @@ static void unpack_block(unpacking *u, int i, const unsigned char *from, unsigne
 static void unpack_tensor(unpacking *u, int i, unsigned char *to) {
     const bool floats = tensors[i].packing == VECTOR || tensors[i].packing == GATED_VECTOR;
     const size_t size = floats ? sizeof(float) : WEIGHT_BYTES;
-    const int64_t packed_depth = floats ? 1 : (tensors[i].in + RUN - 1) / RUN * RUN;
+    const int64_t packed_depth = floats ? tensors[i].depth : (tensors[i].in + RUN - 1) / RUN * RUN;
     const size_t packed = (size_t)(tensors[i].panels * PANEL * packed_depth) * size;
     const size_t rows = (size_t)(tensors[i].rows * tensors[i].depth) * size;
     const unsigned char *from = sc_weights_at(u->file, tensors[i].from);
