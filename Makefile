@@ -27,6 +27,7 @@ TEST_C := $(wildcard tests/*.c tests/support/*.c)
 SUITES := $(patsubst tests/check_%.c,%,$(sort $(wildcard tests/check_*.c)))
 GPU_CHECK_C := tests/bench/golden.c $(wildcard tests/bench/gpu_*.c)
 STANDIN_C := $(filter-out %/nvrtc.c %/report.c,$(wildcard tests/cuda/*.c))
+SOURCES := $(sort $(wildcard codegen/*.[ch] codegen/families/*.[ch]))
 EMBEDDED := $(shell find templates runtime -type f ! -name '.*' ! -name '*~' | LC_ALL=C sort)
 
 # What apt-get calls the things that we need. The -dev packages of pcre2 and utf8proc bring the
@@ -84,8 +85,8 @@ $$(TEST_O_$(1)): build/$(1)/tests/%.o: tests/%.c build/$(1)/suites.h build/$(1)/
 build/$(1)/embedded.o: build/$(1)/embedded.c
 	$$(CC) $$(SC_CFLAGS) $$(CFLAGS) $$(SC_CFLAGS_$(1)) -MMD -MP -c $$< -o $$@
 
-build/$(1)/embedded.c: build/embed build/$(1)/embedded.list $$(EMBEDDED)
-	build/embed $$(EMBEDDED) >$$@
+build/$(1)/embedded.c: build/embed build/$(1)/embedded.list $$(EMBEDDED) $$(SOURCES)
+	build/embed $$(EMBEDDED) -- $$(SOURCES) >$$@
 
 # Lists and flags are files that change only when their text does.
 build/$(1)/embedded.list: FORCE

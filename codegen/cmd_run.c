@@ -3,8 +3,8 @@
  *
  * Castings are kept by content under $SLIPCAST_CACHE, else $XDG_CACHE_HOME/slipcast, else
  * ~/.cache/slipcast: the key is a digest of the inputs' digests, the options, the compiler and
- * everything this program emits from. Digests of inputs are remembered by device, inode, size and
- * times, so that a large file is read once.
+ * everything this program emits from, its own sources with it. Digests of inputs are remembered by
+ * device, inode, size and times, so that a large file is read once.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -156,9 +156,10 @@ static int content_key(char hex[65], const char *cache, const char *model,
             rc = add_line(sum, strrchr(inputs[i], '/'), err);
     }
     const char *options = sc_pool_printf(
-        pool, "%s %lld %lld %lld %s %s %d %d %s %s %s %d %lld", o->name ? o->name : "",
-        (long long)o->max_cache_len, (long long)o->batch_size, (long long)o->rewind,
-        o->dtype ? o->dtype : "", o->kv_dtype ? o->kv_dtype : "", o->offloading, o->offload_sliding,
+        pool, "%llx %s %lld %lld %lld %s %s %d %d %s %s %s %d %lld", sc_sources_sum,
+        o->name ? o->name : "", (long long)o->max_cache_len, (long long)o->batch_size,
+        (long long)o->rewind, o->dtype ? o->dtype : "", o->kv_dtype ? o->kv_dtype : "",
+        o->offloading, o->offload_sliding,
         arch ? arch->name : sc_pool_printf(pool, "%s %s", o->arch, sc_arch_find("native")->name),
         compiler(), o->target ? o->target : "cpu", o->emit_only, (long long)o->offload_weights);
     if (!rc)

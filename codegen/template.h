@@ -33,6 +33,8 @@ struct sc_embedded {
 };
 extern const struct sc_embedded sc_embedded[];
 extern const int sc_embedded_count;
+/* Of this program's own sources: another one may emit something else from the same files. */
+extern const unsigned long long sc_sources_sum;
 
 /* The embedded file of that path. SC_EINPUT when there is none; outputs untouched. */
 int sc_template_source(const unsigned char **bytes, size_t *size, const char *path, sc_error *err);
