@@ -151,10 +151,10 @@ typedef struct {
     uint64_t weights_bytes; /* of NAME.weights */
     int64_t *stride;        /* of the graph's values on the processor, in floats: [graph->values] */
     int64_t attention_dim, attention_queries, step_kv;
-    int64_t index_stride;                  /* of an indexer's scores of a query; 0: there is none */
+    int64_t index_stride; /* of an indexer's scores of a query; 0: there is none */
     int64_t experts, top_k, expert_stride,
-        expert_x_stride;                   /* most of a mixture's; 0: there is none */
-    sc_device_plan device;                 /* all zero without cuda */
+        expert_x_stride;   /* most of a mixture's; 0: there is none */
+    sc_device_plan device; /* all zero without cuda */
 } sc_plan;
 
 /*

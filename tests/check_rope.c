@@ -1,6 +1,6 @@
 /* check_rope.c - a config's rope as numbers, against tests/reference/make_rope.py. */
-#include "../codegen/rope.h"
 #include "../codegen/json.h"
+#include "../codegen/rope.h"
 
 #include <check.h>
 #include <math.h>
@@ -59,8 +59,8 @@ START_TEST(frequencies_are_the_references) {
     sc_config *config;
     sc_rope rope, sliding;
     sc_error err = { 0 };
-    int rc = sc_config_make(&config, pool, "config.json", sc_json_get(one, "config"), NULL, false,
-                            &err);
+    int rc =
+        sc_config_make(&config, pool, "config.json", sc_json_get(one, "config"), NULL, false, &err);
     if (!rc)
         rc = sc_rope_make(&rope, pool, &config->rope, head_dim, config->max_position_embeddings,
                           &err);
