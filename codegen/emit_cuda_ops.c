@@ -131,7 +131,7 @@ static const struct {
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fos" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
-    [SC_ROW_ROUTE] = { "route", "a0123fo" },
+    [SC_ROW_ROUTE] = { "route", "awW0123fo" },
     [SC_ROW_POSITION] = { "add_position", "awdp10o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
@@ -518,7 +518,7 @@ static void add_expert_linear(sc_cuda_set *set, sc_scope *mixture, const char *n
     const sc_linear l = { .in = up ? e->hidden : e->ffn,
                           .out = up ? e->ffn : e->hidden,
                           .bias = up ? e->gate_up_bias : e->down_bias,
-                          .gated = up,
+                          .gated = up && !e->plain,
                           .act = up ? e->act : SC_ACT_NONE,
                           .scale = 1 };
     const bool floats = !up || is_single(set);
@@ -531,7 +531,10 @@ static void add_expert_linear(sc_cuda_set *set, sc_scope *mixture, const char *n
                                      sc_float_literal(alpha, e->alpha),
                                      sc_float_literal(limit, e->limit)));
     sc_scope_flag(&s, "weighed", up && e->weigh_input);
-    sc_scope_text(&s, "what", up ? "act(gate) * up of each choice" : "down of each choice");
+    sc_scope_text(&s, "what",
+                  !up        ? "down of each choice"
+                  : e->plain ? "act(up) of each choice"
+                             : "act(gate) * up of each choice");
     sc_scope_text(&s, "choice_row",
                   up ? sc_pool_printf(pool, "choice / %lld", (long long)e->top_k) : "choice");
     sc_scope_text(&s, "x_row", up ? with_suffix(set, e->x, "_DEPTH") : "EXPERT_DEPTH");

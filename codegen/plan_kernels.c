@@ -30,8 +30,8 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
     sc_op known = { .kind = op->kind };
     if (op->kind == SC_OP_ROW) {
         const sc_row_op *r = &op->row;
-        const bool weighed = r->kind != SC_ROW_ROUTE; /* a router's vectors are not in its text */
-        if (!has_row_kernel[r->kind] || (!weighed && (r->w || r->w2)))
+        const bool grouped = r->kind == SC_ROW_ROUTE && r->n[4] > 1;
+        if (!has_row_kernel[r->kind] || grouped)
             return false;
         known.row = (sc_row_op){ .kind = r->kind,
                                  .a = r->a,
@@ -41,7 +41,7 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                  .w2 = r->w2,
                                  .act = r->act,
                                  .rope = r->rope };
-        memcpy(known.row.n, r->n, 4 * sizeof *r->n); /* of a router's no groups */
+        memcpy(known.row.n, r->n, sizeof r->n);
         memcpy(known.row.f, r->f, sizeof r->f);
     } else if (op->kind == SC_OP_LINEAR) {
         const sc_linear *l = &op->linear;
@@ -92,6 +92,7 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                       .x = e->x,
                                       .route = e->route,
                                       .out = e->out,
+                                      .plain = e->plain,
                                       .gate_up = e->gate_up,
                                       .gate_up_bias = e->gate_up_bias,
                                       .alpha = e->alpha,

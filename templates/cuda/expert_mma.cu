@@ -67,7 +67,9 @@ extern "C" __global__ void __launch_bounds__(EXPERT_THREADS)
 {{#weighed}}
                 const float by = route[choice / {{top_k}} * {{route_row}} + {{top_k}} + choice % {{top_k}}]; /* of x */
                 total *= by;
+{{#gated}}
                 total_up *= by;
+{{/gated}}
 {{/weighed}}
 {{#bias}}
                 total += bias[expert * {{device_out}} + output];

@@ -2,7 +2,9 @@
             if (output < {{out}}) {
 {{#weighed}}
                 total *= by;
+{{#gated}}
                 total_up *= by;
+{{/gated}}
 {{/weighed}}
 {{#bias}}
                 total += bias[output];

@@ -210,10 +210,17 @@ static __device__ __forceinline__ void rope_pairs(const float *x, int heads, int
 
 {{/uses_rope_pairs}}
 {{#uses_route}}
+/* What an expert is worth before all are divided by their total, and what it is chosen by. */
+static __device__ __forceinline__ float worth_of(float score, float top, int sigmoid) {
+    return sigmoid ? 1.0f / (1.0f + expf(-score)) : expf(score - top);
+}
+
 /* Softmax or sigmoid of the scores; ids of the top_k best, of equals the lower one first, then their
- * weights times scale, which add up to it if that is wanted. The first warp does it, a lane every 32nd
+ * weights times scale, which add up to it if that is wanted. correction (0: none) is added to choose
+ * by; weights are times expert_scale (0: none). The first warp does it, a lane every 32nd
  * expert: each time it takes the best behind the one before. */
-static __device__ __forceinline__ void route(const float *scores, int experts, int top_k,
+static __device__ __forceinline__ void route(const float *scores, const float *correction,
+                                             const float *expert_scale, int experts, int top_k,
                                              int normalise, int sigmoid, float scale, float *y,
                                              operand *to) {
     const int lane = (int)threadIdx.x;
@@ -232,7 +239,8 @@ static __device__ __forceinline__ void route(const float *scores, int experts, i
         float best = -__uint_as_float(0x7f800000);
         int id = experts;
         for (int i = lane; i < experts; i += 32) {
-            const float x = scores[i];
+            const float x =
+                correction ? worth_of(scores[i], top, sigmoid) + correction[i] : scores[i];
             const bool left = x < before || (x == before && i > before_id);
             if (left && (x > best || (x == best && i < id))) {
                 best = x;
@@ -249,16 +257,18 @@ static __device__ __forceinline__ void route(const float *scores, int experts, i
         }
         before = best;
         before_id = id;
-        const float weight_of = sigmoid ? 1.0f / (1.0f + expf(-best)) : expf(best - top) / total;
+        const int one = id < experts ? id : 0; /* no score is a number: any id will do */
+        const float weight_of =
+            worth_of(scores[one], top, sigmoid) / (sigmoid ? 1.0f : total);
         chosen += weight_of;
         if (lane == 0) {
-            put(y, to, k, (float)(id < experts ? id : 0)); /* no score is a number: any id will do */
-            put(y, to, top_k + k, weight_of);
+            put(y, to, k, (float)one);
+            put(y, to, top_k + k, weight_of * (expert_scale ? expert_scale[one] : 1.0f));
         }
     }
     __syncwarp();
     for (int k = lane; k < top_k; k += 32)
-        put(y, to, top_k + k, y[top_k + k] * scale / (normalise ? chosen : 1.0f));
+        put(y, to, top_k + k, y[top_k + k] * scale / (normalise ? chosen + 1e-20f : 1.0f));
 }
 
 {{/uses_route}}
