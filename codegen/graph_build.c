@@ -430,11 +430,12 @@ void sc_build_rope_pairs(sc_builder *b, sc_span qkv, int rope) {
     row->rope = rope;
 }
 
-void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
+void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module, bool bias,
                           const char *norm) {
     const int64_t hidden = b->graph->hidden;
     const sc_span out = sc_build_value(b, "out", hidden);
-    sc_build_linear(b, x, in, out, &(sc_linear_spec){ .module = { module }, .out = { hidden } });
+    sc_build_linear(b, x, in, out,
+                    &(sc_linear_spec){ .module = { module }, .out = { hidden }, .bias = bias });
     sc_build_norm(b, out, norm, hidden, out);
     sc_build_add(b, b->x, 1, out, 1, hidden, b->x);
 }

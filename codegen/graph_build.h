@@ -125,7 +125,7 @@ void sc_build_rope_pairs(sc_builder *b, sc_span qkv, int rope);
 void sc_build_onto(sc_builder *b, sc_span x, int64_t in, const char *module, bool bias,
                    float scale);
 /* The same with a norm of its own before it is added: "out". */
-void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module,
+void sc_build_normed_onto(sc_builder *b, sc_span x, int64_t in, const char *module, bool bias,
                           const char *norm);
 /* out = factor a (no operation where that is a itself), width wide; out = a c; out = a silu(c). */
 void sc_build_times(sc_builder *b, sc_span a, float factor, int64_t width, sc_span out);

@@ -5,14 +5,20 @@
 #include <math.h>
 #include <string.h>
 
+enum { WIDEST = 4096 }; /* a thread has a row of it on its stack */
+
 /* The widths of the layer's first state of that name, which it must have, and its place among the
  * layer's states. */
-static const int64_t *find_state(const sc_builder *b, const char *name, int *index) {
+static const int64_t *find_state(sc_builder *b, const char *name, int *index) {
     const sc_layer_config *c = &b->config->layer[b->layer];
     int i = 0;
     while (i < c->states - 1 && strcmp(c->state[i].name, name))
         i++;
     assert(i < c->states && !strcmp(c->state[i].name, name));
+    for (int k = 1; k < c->state[i].rank; k++)
+        if (c->state[i].dim[k] > WIDEST)
+            sc_build_fail(b, name, "of %lld columns, at most %d", (long long)c->state[i].dim[k],
+                          WIDEST);
     *index = i;
     return c->state[i].dim;
 }

@@ -217,6 +217,22 @@ START_TEST(every_arch_computes_what_the_reference_does) {
 }
 END_TEST
 
+/* It knows of functions that gcc lets pass unused. */
+START_TEST(clang_finds_nothing_in_a_casting) {
+    if (run(NULL, NULL, "command -v clang >/dev/null"))
+        return;
+    ck_assert_int_eq(
+        run(NULL, NULL,
+            "rm -rf build/test-castings/clang && $SLIPCAST export tests/reference/tiny/%s -o "
+            "build/test-castings/clang --name cast --arch generic --max-cache-len 44 --quiet && "
+            "cd build/test-castings/clang && clang -fsyntax-only -std=gnu11 -Wall -Wextra "
+            "-Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla "
+            "-Werror cast_model.c cast_cache.c cast_main.c",
+            families[_i]),
+        0);
+}
+END_TEST
+
 /* Weights, activations and cache in two bytes: of every family within a share of the largest logit
  * that is twice what the worst of them needs. Rounding the matrices alone moves the logits of
  * states.py by 0.11 of jamba and by 0.2 of qwen3_next: tokens choose other experts. */
@@ -590,6 +606,7 @@ Suite *casting_suite(void) {
     tcase_add_loop_test(tests, a_casting_computes_what_the_reference_does, 0, FAMILIES * CASES);
     tcase_add_loop_test(tests, no_family_sees_how_its_prompt_is_cut, 0, FAMILIES);
     tcase_add_loop_test(tests, no_family_sees_its_padding, 0, FAMILIES);
+    tcase_add_loop_test(tests, clang_finds_nothing_in_a_casting, 0, FAMILIES);
     tcase_add_loop_test(tests, two_bytes_per_weight_stay_close, 0, FAMILIES);
     tcase_add_loop_test(tests, every_arch_computes_what_the_reference_does, 0, FAMILIES);
     tcase_add_loop_test(tests, threads_and_chunks_do_not_change_a_bit, 0,

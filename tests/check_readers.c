@@ -298,7 +298,7 @@ START_TEST(blocks_and_scales_are_one_tensor) {
     ck_assert_int_eq(sc_mxfp4_pair(tensors, pool, &err), SC_OK);
     ck_assert_int_eq(sc_tensor_read(sc_tensors_find(tensors, "w"), 0, 1, row, &err), SC_OK);
     for (int i = 0; i < 64; i++) {
-        const unsigned half = data[i / 2] >> (i % 2 ? 4 : 0) & 15u;
+        const unsigned half = (unsigned)data[i / 2] >> (i % 2 ? 4 : 0) & 15u;
         const double scale = pow(2, (i < 32 ? (7 * 32) % 256 : 129) - 127);
         ck_assert_double_eq((double)row[i], (double)e2m1(half) * scale);
     }

@@ -27,6 +27,14 @@ static const float *slopes(sc_builder *b) {
     return slope;
 }
 
+/* The norm of the residual stream, which takes its place where the config wants it so. */
+static sc_span normed(sc_builder *b, const char *module) {
+    const sc_span norm = sc_build_normed(b, module);
+    if (sc_build_flag(b, "apply_residual_connection_post_layernorm"))
+        sc_build_add(b, norm, 1, norm, 0, b->graph->hidden, b->x);
+    return norm;
+}
+
 static void build(sc_builder *b) {
     const int64_t hidden = b->graph->hidden, ffn = 4 * hidden;
     const float *slope = slopes(b);
@@ -35,12 +43,12 @@ static void build(sc_builder *b) {
     sc_build_norm(b, b->x, "transformer.word_embeddings_layernorm", hidden, b->x);
     for (int i = 0; i < b->graph->layers && !b->rc; i++) {
         sc_build_layer(b, "transformer.h.", i);
-        const sc_span qkv = sc_build_qkv_by_head(b, sc_build_normed(b, "input_layernorm"),
+        const sc_span qkv = sc_build_qkv_by_head(b, normed(b, "input_layernorm"),
                                                  "self_attention.query_key_value", true);
         sc_attention *a = sc_build_attention(b, qkv, -1);
         a->alibi = slope;
         sc_build_onto(b, a->out, hidden, "self_attention.dense", true, 1);
-        const sc_span up = sc_build_plain(b, sc_build_normed(b, "post_attention_layernorm"), ffn,
+        const sc_span up = sc_build_plain(b, normed(b, "post_attention_layernorm"), ffn,
                                           "mlp.dense_h_to_4h", true);
         sc_build_onto(b, up, ffn, "mlp.dense_4h_to_h", true, 1);
     }
@@ -48,7 +56,7 @@ static void build(sc_builder *b) {
 }
 
 static const sc_key keys[] = {
-    { "apply_residual_connection_post_layernorm", SC_KEY_FIXED, 0, false },
+    { "apply_residual_connection_post_layernorm", SC_KEY_FLAG, 0, false },
     { .key = NULL },
 };
 

@@ -30,10 +30,10 @@ static void build(sc_builder *b) {
         const bool roped = !c->sliding_window || c->layer[i].type == SC_SLIDING_ATTENTION;
         const int rope = roped ? sc_build_rope(b, c->layer[i].head_dim) : -1;
         const sc_span attended = sc_build_self_attention(b, b->x, false, true, rope)->out;
-        sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj",
+        sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", false,
                              "post_attention_layernorm");
         const sc_span gated = sc_build_gated(b, b->x, ffn, "mlp.gate_proj", "mlp.up_proj", false);
-        sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
+        sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", false, "post_feedforward_layernorm");
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }

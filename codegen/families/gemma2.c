@@ -17,11 +17,11 @@ void sc_build_gemma2(sc_builder *b, bool qk_norm) {
                                                   c->attention_bias, qk_norm, rope);
         a->scale = 1 / sqrtf((float)sc_build_number(b, "query_pre_attn_scalar"));
         a->softcap = sc_build_cap(b, "attn_logit_softcapping");
-        sc_build_normed_onto(b, a->out, sc_build_attended(b), "self_attn.o_proj",
+        sc_build_normed_onto(b, a->out, sc_build_attended(b), "self_attn.o_proj", c->attention_bias,
                              "post_attention_layernorm");
         const sc_span gated = sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"),
                                              ffn, "mlp.gate_proj", "mlp.up_proj", false);
-        sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
+        sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", false, "post_feedforward_layernorm");
     }
     b->graph->logits_softcap = sc_build_cap(b, "final_logit_softcapping");
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
@@ -31,7 +31,6 @@ static void build(sc_builder *b) { sc_build_gemma2(b, false); }
 
 static const sc_key keys[] = {
     { "use_bidirectional_attention", SC_KEY_FIXED, 0, true },
-    { "attention_bias", SC_KEY_FIXED, 0, false },
     { "query_pre_attn_scalar", SC_KEY_REAL, 256, false },
     { "attn_logit_softcapping", SC_KEY_REAL, 50, true },
     { "final_logit_softcapping", SC_KEY_REAL, 30, true },
@@ -58,4 +57,5 @@ const sc_family sc_family_gemma2 = {
     .act_key = "hidden_activation",
     .tied = true,
     .key = keys,
+    .attention_bias = true,
 };

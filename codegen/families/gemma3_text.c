@@ -18,7 +18,6 @@ static void build(sc_builder *b) { sc_build_gemma2(b, true); }
 
 static const sc_key keys[] = {
     { "use_bidirectional_attention", SC_KEY_FIXED, 0, true },
-    { "attention_bias", SC_KEY_FIXED, 0, false },
     { "query_pre_attn_scalar", SC_KEY_REAL, 256, false },
     { "attn_logit_softcapping", SC_KEY_REAL, SC_NULL, false },
     { "final_logit_softcapping", SC_KEY_REAL, SC_NULL, false },
@@ -49,4 +48,5 @@ const sc_family sc_family_gemma3_text = {
     .rope_theta = 1000000,
     .local_theta = 10000,
     .key = keys,
+    .attention_bias = true,
 };

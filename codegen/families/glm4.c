@@ -14,11 +14,11 @@ static void build(sc_builder *b) {
                                          sc_build_flag(b, "attention_bias"));
         sc_build_rope_pairs(b, qkv, rope);
         const sc_span attended = sc_build_attention(b, qkv, -1)->out;
-        sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj",
+        sc_build_normed_onto(b, attended, sc_build_attended(b), "self_attn.o_proj", false,
                              "post_self_attn_layernorm");
         const sc_span normed = sc_build_normed(b, "post_attention_layernorm");
         sc_build_normed_onto(b, sc_build_gated_in_one(b, normed, ffn, "mlp.gate_up_proj"), ffn,
-                             "mlp.down_proj", "post_mlp_layernorm");
+                             "mlp.down_proj", false, "post_mlp_layernorm");
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }

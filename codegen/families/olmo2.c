@@ -6,7 +6,7 @@
 static sc_span attention(sc_builder *b, int rope) {
     const sc_layer_config *c = &b->config->layer[b->layer];
     const int64_t q = b->config->num_attention_heads * c->head_dim, k = c->kv_heads * c->head_dim;
-    const sc_span qkv = sc_build_qkv(b, b->x, false);
+    const sc_span qkv = sc_build_qkv(b, b->x, b->config->attention_bias);
     sc_build_norm(b, qkv, "self_attn.q_norm", q, qkv);
     sc_build_norm(b, sc_build_at(qkv, q), "self_attn.k_norm", k, sc_build_at(qkv, q));
     return sc_build_attention(b, qkv, rope)->out;
@@ -19,17 +19,12 @@ void sc_build_olmo2(sc_builder *b) {
         sc_build_layer(b, "model.layers.", i);
         const int rope = sc_build_rope(b, b->config->layer[i].head_dim);
         sc_build_normed_onto(b, attention(b, rope), sc_build_attended(b), "self_attn.o_proj",
-                             "post_attention_layernorm");
+                             b->config->attention_bias, "post_attention_layernorm");
         const sc_span gated = sc_build_gated(b, b->x, ffn, "mlp.gate_proj", "mlp.up_proj", false);
-        sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", "post_feedforward_layernorm");
+        sc_build_normed_onto(b, gated, ffn, "mlp.down_proj", false, "post_feedforward_layernorm");
     }
     sc_build_finish(b, "model.norm", "lm_head.weight", false);
 }
-
-static const sc_key keys[] = {
-    { "attention_bias", SC_KEY_FIXED, 0, false },
-    { .key = NULL },
-};
 
 const sc_family sc_family_olmo2 = {
     .model_type = "olmo2",
@@ -45,5 +40,5 @@ const sc_family sc_family_olmo2 = {
     .bos_token_id = SC_NULL,
     .eos_token_id = 50279,
     .eps = 1e-5,
-    .key = keys,
+    .attention_bias = true,
 };

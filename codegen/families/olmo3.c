@@ -2,11 +2,6 @@
 #include "../families.h"
 #include "../graph_build.h"
 
-static const sc_key keys[] = {
-    { "attention_bias", SC_KEY_FIXED, 0, false },
-    { .key = NULL },
-};
-
 const sc_family sc_family_olmo3 = {
     .model_type = "olmo3",
     .hidden_size = 4096,
@@ -26,5 +21,5 @@ const sc_family sc_family_olmo3 = {
     .eps = 1e-5,
     .rope_theta = 500000,
     .local_plain = true,
-    .key = keys,
+    .attention_bias = true,
 };
