@@ -64,14 +64,16 @@ static const struct {
     { "gemma4_text", "chunked", "--dtype float16", 0.04 },
     { "lfm2", "long", "--offload-weights 2", 1e-4 },
     { "lfm2", "batch2", "--dtype bfloat16", 0.12 },
-    { "mamba2", "long", "", 1e-4 },
+    { "../states/mamba2_limits", "long", "", 1e-4 },
     { "mamba2", "batch2", "--dtype float16", 0.02 },
     { "falcon_h1", "long", "--offloading", 1e-4 },
-    { "falcon_h1", "batch2", "--dtype float16", 0.02 },
+    { "../states/falcon_h1_norm_gate", "batch2", "--dtype float16", 0.02 },
     { "jamba", "long", "", 1e-4 },
     { "qwen3_next", "long", "", 1e-4 },
     { "qwen3_next", "batch2", "--dtype float16", 0.02 },
-    { "jamba", "batch2", "--dtype bfloat16", 0.12 },
+    { "../states/jamba_bias", "batch2", "--dtype bfloat16", 0.12 },
+    { "nemotron_h", "long", "", 1e-4 },
+    { "nemotron_h", "batch2", "--dtype float16", 0.02 },
 };
 enum { OTHERS = sizeof others / sizeof *others, SANITIZED = 6 };
 

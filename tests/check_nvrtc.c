@@ -55,7 +55,6 @@ static const struct {
     { TINY "mixtral", { .dtype = "float32", .batch_size = 2 } },
     { TINY "opt", { .dtype = "bfloat16", .batch_size = 9 } },
     { TINY "gpt_oss", { .dtype = "bfloat16" } },
-    { TINY "falcon_h1", { .dtype = "bfloat16" } },
     { TINY "gemma3n_text", { .dtype = "bfloat16" } },
     { TINY "nemotron_h", { .dtype = "float16" } },
     { TINY "llama4_text", { .dtype = "float16" } },

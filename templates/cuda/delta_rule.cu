@@ -47,11 +47,11 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     float h[{{fn}}_STEPS][4];
     state += (s->row[batch] * {{fn}}_HEADS + head) * {{fn}}_KEY * {{fn}}_VALUE + column;
 #pragma unroll
-    for (int step = 0; step < {{fn}}_STEPS; step++)
+    for (int n = 0; n < {{fn}}_STEPS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int key = (step * 4 + turn) * 4 + i;
-            h[step][i] = key < {{fn}}_KEY ? state[key * {{fn}}_VALUE] : 0;
+            const int key = (n * 4 + turn) * 4 + i;
+            h[n][i] = key < {{fn}}_KEY ? state[key * {{fn}}_VALUE] : 0;
         }
     const float rate = -expf(a_log[head]), bias = dt_bias[head];
     q += batch * tokens * {{q_row}} + head / {{fn}}_SHARE * {{fn}}_KEY;
@@ -73,25 +73,25 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
             const float q_by = {{fn}}_unit(query) * {{scale}}, k_by = {{fn}}_unit(key);
             float known = 0;
 #pragma unroll
-            for (int step = 0; step < {{fn}}_STEPS; step++) {
+            for (int n = 0; n < {{fn}}_STEPS; n++) {
                 float part[4];
-                {{fn}}_part(part, key, (step * 4 + turn) * 4);
+                {{fn}}_part(part, key, (n * 4 + turn) * 4);
                 for (int i = 0; i < 4; i++) {
-                    h[step][i] *= decay;
-                    known = fmaf(h[step][i], part[i] * k_by, known);
+                    h[n][i] *= decay;
+                    known = fmaf(h[n][i], part[i] * k_by, known);
                 }
             }
             for (int apart = 16; apart >= {{fn}}_COLUMNS; apart /= 2)
                 known += __shfl_xor_sync(0xffffffff, known, apart);
             const float news = (value - known) * beta;
 #pragma unroll
-            for (int step = 0; step < {{fn}}_STEPS; step++) {
+            for (int n = 0; n < {{fn}}_STEPS; n++) {
                 float part[4], asked[4];
-                {{fn}}_part(part, key, (step * 4 + turn) * 4);
-                {{fn}}_part(asked, query, (step * 4 + turn) * 4);
+                {{fn}}_part(part, key, (n * 4 + turn) * 4);
+                {{fn}}_part(asked, query, (n * 4 + turn) * 4);
                 for (int i = 0; i < 4; i++) {
-                    h[step][i] = fmaf(part[i] * k_by, news, h[step][i]);
-                    made = fmaf(h[step][i], asked[i] * q_by, made);
+                    h[n][i] = fmaf(part[i] * k_by, news, h[n][i]);
+                    made = fmaf(h[n][i], asked[i] * q_by, made);
                 }
             }
             for (int apart = 16; apart >= {{fn}}_COLUMNS; apart /= 2)
@@ -105,12 +105,12 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
         }
     }
 #pragma unroll
-    for (int step = 0; step < {{fn}}_STEPS; step++)
+    for (int n = 0; n < {{fn}}_STEPS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int key = (step * 4 + turn) * 4 + i;
+            const int key = (n * 4 + turn) * 4 + i;
             if (writes && key < {{fn}}_KEY)
-                state[key * {{fn}}_VALUE] = h[step][i];
+                state[key * {{fn}}_VALUE] = h[n][i];
         }
 }
 

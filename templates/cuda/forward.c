@@ -51,10 +51,10 @@ static void all_layers(const pass *p) {
 }
 
 {{#head_linears}}
-/* Logits of every step-th row of the pass from the first on, HEAD_ROWS at most. */
-static void product_head(const pass *p, int64_t first, int64_t step, int64_t rows) {
+/* Logits of the pass's rows first, first + every, …: HEAD_ROWS at most. */
+static void product_head(const pass *p, int64_t first, int64_t every, int64_t rows) {
     product(p, LOGITS_AT, VOCAB, p->d->block + {{lm_head_at}}, NULL, VOCAB, {{lm_head_depth}},
-            {{x_at}} + (size_t)(first * {{x_row}}) * {{x_size}}, step * {{x_row}}, rows, 0);
+            {{x_at}} + (size_t)(first * {{x_row}}) * {{x_size}}, every * {{x_row}}, rows, 0);
 {{#ended}}
     launch(p, end_lm_head_kernel, rows, (VOCAB + END_COLUMNS - 1) / END_COLUMNS, ROW_THREADS,
            WORDS(word(at(p, LOGITS_AT)), word({{bias_w}}), word(at(p, LOGITS_AT)), (uint64_t)rows));
@@ -168,8 +168,8 @@ typedef struct {
     int32_t *chosen; /* NULL: none */
 } wanted;
 
-static void pull(const pass *p, void *to, size_t to_step, size_t from, size_t bytes, size_t runs) {
-    sc_cuda_move_runs(p->cuda, p->cuda->compute, to, to_step, at(p, from), bytes, bytes, runs);
+static void pull(const pass *p, void *to, size_t to_step, size_t from, size_t bytes, size_t count) {
+    sc_cuda_move_runs(p->cuda, p->cuda->compute, to, to_step, at(p, from), bytes, bytes, count);
 }
 
 /* Every position's logits, some rows at once. */

@@ -42,13 +42,13 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     const float a = -expf(a_log[head]);
 {{/per_element}}
     state += (s->row[batch] * {{fn}}_ROWS + row) * {{fn}}_SIZE;
-    for (int step = 0; step < {{fn}}_STEPS; step++) {
-        const int at = (step * {{fn}}_LANES + lane) * 4;
-        four_floats(h[step], state, at, {{fn}}_SIZE);
+    for (int n = 0; n < {{fn}}_STEPS; n++) {
+        const int at = (n * {{fn}}_LANES + lane) * 4;
+        four_floats(h[n], state, at, {{fn}}_SIZE);
 {{#per_element}}
-        four_floats(a[step], a_log + head * {{fn}}_SIZE, at, {{fn}}_SIZE);
+        four_floats(a[n], a_log + head * {{fn}}_SIZE, at, {{fn}}_SIZE);
         for (int i = 0; i < 4; i++)
-            a[step][i] = -expf(a[step][i]);
+            a[n][i] = -expf(a[n][i]);
 {{/per_element}}
     }
     const float skip = d[head]{{#dt_bias}}, bias = dt_bias[head]{{/dt_bias}};
@@ -78,17 +78,17 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
             const float decay = expf(delta * a);
 {{/per_element}}
 #pragma unroll
-            for (int step = 0; step < {{fn}}_STEPS; step++) {
-                const int at = (step * {{fn}}_LANES + lane) * 4;
+            for (int n = 0; n < {{fn}}_STEPS; n++) {
+                const int at = (n * {{fn}}_LANES + lane) * 4;
                 float from[4], to[4];
                 {{fn}}_part(from, b + token * {{b_row}}, at);
                 {{fn}}_part(to, c + token * {{c_row}}, at);
                 for (int i = 0; i < 4; i++) {
 {{#per_element}}
-                    const float decay = expf(delta * a[step][i]);
+                    const float decay = expf(delta * a[n][i]);
 {{/per_element}}
-                    h[step][i] = fmaf(delta * xi, from[i], h[step][i] * decay);
-                    sum = fmaf(h[step][i], to[i], sum);
+                    h[n][i] = fmaf(delta * xi, from[i], h[n][i] * decay);
+                    sum = fmaf(h[n][i], to[i], sum);
                 }
             }
             for (int apart = {{fn}}_LANES / 2; apart; apart /= 2)
@@ -102,11 +102,11 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
 {{/twin}}
         }
     }
-    for (int step = 0; step < {{fn}}_STEPS; step++)
+    for (int n = 0; n < {{fn}}_STEPS; n++)
         for (int i = 0; i < 4; i++) {
-            const int at = (step * {{fn}}_LANES + lane) * 4 + i;
+            const int at = (n * {{fn}}_LANES + lane) * 4 + i;
             if (writes && at < {{fn}}_SIZE)
-                state[at] = h[step][i];
+                state[at] = h[n][i];
         }
 }
 
