@@ -266,6 +266,15 @@ static void fill(float *to, size_t count) {
         to[i] = (float)(++serial & 0xffffff);
 }
 
+START_TEST(states_alone_are_nothing_to_offload) {
+    char *talk;
+    ck_assert_int_eq(run(NULL, &talk, "$SLIPCAST plan tests/reference/tiny/mamba2 --offloading"),
+                     2);
+    ck_assert_ptr_nonnull(strstr(talk, "--offloading: no layer keeps keys and values"));
+    free(talk);
+}
+END_TEST
+
 START_TEST(updates_move_what_the_reference_moves) {
     static float keys[FLOATS], values[FLOATS];
     const cJSON *one = case_of(_i), *step, *event;
@@ -578,6 +587,7 @@ Suite *offload_suite(void) {
     Suite *suite = suite_create("offload");
     TCase *tests = tcase_create("offloading");
     tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, states_alone_are_nothing_to_offload);
     tcase_add_unchecked_fixture(tests, make_castings, forget_traces);
     tcase_add_loop_test(tests, the_schedule_is_the_reference_s, 0, CASES);
     tcase_add_loop_test(tests, updates_move_what_the_reference_moves, 0, CASES);
