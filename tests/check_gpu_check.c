@@ -237,9 +237,11 @@ Suite *gpu_check_suite(void) {
         return suite;
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 600);
-    tcase_add_test(all, tiny_models_and_figures_are_in_one_report);
-    tcase_add_test(all, a_figure_below_its_target_is_a_no);
-    tcase_add_test(all, a_wrong_golden_is_a_no_and_the_others_are_heard);
+    if (!*cast_sanitize) { /* minutes of compilers and fibers: without sanitizers alone */
+        tcase_add_test(all, tiny_models_and_figures_are_in_one_report);
+        tcase_add_test(all, a_figure_below_its_target_is_a_no);
+        tcase_add_test(all, a_wrong_golden_is_a_no_and_the_others_are_heard);
+    }
     tcase_add_loop_test(all, no_device_is_one_line, 0, sizeof refused / sizeof *refused);
     tcase_add_test(all, no_driver_is_one_line);
     suite_add_tcase(suite, all);
