@@ -289,7 +289,8 @@ START_TEST(devices_hold_what_memory_says) {
     char *output;
     ck_assert_ptr_nonnull(row);
     ck_assert_int_eq(run(&output, NULL,
-                         "$SLIPCAST plan " CONFIGS "falcon-h1-0.5b --dtype bfloat16 --quiet "
+                         "$SLIPCAST plan " CONFIGS
+                         "falcon-h1-0.5b --dtype bfloat16 --arch generic --quiet "
                          "--memory 8GiB | awk 'NF == 4 {print $1, $2}' | tail -n 8"),
                      0);
     const char *line = output;

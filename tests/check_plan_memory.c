@@ -62,7 +62,7 @@ static const struct {
     { CONFIGS "llama-3.1-8b", { .dtype = "bfloat16", .kv_dtype = "fp8_e4m3" }, "24GB" },
     { CONFIGS "llama-3.1-8b", { .dtype = "bfloat16", .offloading = true }, "17GiB" },
     { CONFIGS "mistral-7b-v0.1", { .dtype = "bfloat16" }, "16GiB" },
-    { CONFIGS "gemma-3n-e2b", { .dtype = "bfloat16" }, "512MiB" },
+    { CONFIGS "mpt-7b", { .dtype = "bfloat16" }, "512MiB" },
     { CONFIGS "gemma-3-4b", { .offloading = true }, "2GiB" },
     { CONFIGS "falcon-h1-0.5b", { 0 }, "300MiB" },
     { CONFIGS "llama-4-scout", { .dtype = "bfloat16" }, "80GiB" },
@@ -229,7 +229,7 @@ START_TEST(json_has_it_under_memory) {
     ck_assert_str_eq(sc_json_get(last, "limit")->valuestring, "memory");
     ck_assert_int_eq(sc_json_get(sc_json_get(memory, "widest"), "max_cache_len")->valueint, 512);
     cJSON_Delete(json);
-    json = json_of(CONFIGS "gemma-3n-e2b --batch-size 3 --memory 1GiB");
+    json = json_of(CONFIGS "mpt-7b --batch-size 3 --memory 1GiB");
     memory = sc_json_get(json, "memory");
     ck_assert(cJSON_IsFalse(sc_json_get(memory, "weights_counted")));
     ck_assert_int_eq(cJSON_GetArraySize(sc_json_get(memory, "longest")), 1);
@@ -258,11 +258,11 @@ START_TEST(text_says_what_is_counted) {
                      "batch_size  max_cache_len             bytes  limit\n"
                      "         2            512           8380480  memory\n");
     free(output);
-    ck_assert_int_eq(
-        run(&output, NULL, "$SLIPCAST plan " CONFIGS "gemma-3n-e2b --quiet --memory 64KiB"), 0);
+    ck_assert_int_eq(run(&output, NULL, "$SLIPCAST plan " CONFIGS "mpt-7b --quiet --memory 64KiB"),
+                     0);
     ck_assert_ptr_nonnull(strstr(output, "the cache alone, no weights"));
     ck_assert_ptr_nonnull(strstr(output, "         1           none "));
-    ck_assert_ptr_nonnull(strstr(output, "      none           4096 "));
+    ck_assert_ptr_nonnull(strstr(output, "      none           2048 "));
     free(output);
 }
 END_TEST
