@@ -19,7 +19,9 @@ typedef struct {
     CUevent event[RIG_EVENTS];
 } rig;
 
-/* The library of kernels, as SC_STANDIN_KERNELS takes it; a fixture. */
+/* The library of kernels, as SC_STANDIN_KERNELS takes it; a fixture. It leaves the driver closed:
+ * of a libcuda.so.1 that the parent has open, NVRTC's tests would take functions that are not
+ * there. */
 void rig_build(void);
 extern const char rig_kernels[];
 
