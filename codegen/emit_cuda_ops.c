@@ -586,8 +586,6 @@ static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
 /* ---- lists ---- */
 
 void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list) {
-    static const char *const names[] = { "rows", "linear",      "attention", "experts",
-                                         "conv", "state_space", "delta_rule" };
     const sc_graph *g = set->plan->graph;
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
@@ -595,10 +593,7 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
         const bool folded =
             chain.end == i + 1 && chain.end < list->ops && sc_plan_folded(g, list, chain.end);
         const sc_op *op = &list->op[folded ? chain.end : i];
-        sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < (int)(sizeof names / sizeof *names); n++)
-            if (n != (int)op->kind)
-                sc_scope_flag(&item, names[n], false);
+        sc_scope item = sc_emit_op_item(scope, name, op->kind);
         if (op->kind == SC_OP_ROW)
             emit_rows(set, &item, &chain);
         else if (op->kind == SC_OP_LINEAR)

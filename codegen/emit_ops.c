@@ -56,6 +56,40 @@ const char *sc_row_of(const sc_op_set *set, sc_span span) {
     return row_of(set, value_of(set, span)->name, span);
 }
 
+/* ---- items ---- */
+
+sc_scope sc_emit_op_item(sc_scope *scope, const char *list, sc_op_kind kind) {
+    static const char *const names[] = {
+        [SC_OP_ROW] = "rows",
+        [SC_OP_LINEAR] = "linear",
+        [SC_OP_ATTENTION] = "attention",
+        [SC_OP_EXPERTS] = "experts",
+        [SC_OP_CONV] = "conv",
+        [SC_OP_STATE_SPACE] = "state_space",
+        [SC_OP_DELTA_RULE] = "delta_rule",
+        [SC_OP_INDEX] = "index",
+    };
+    sc_scope item = sc_scope_item(scope, list);
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (i != (int)kind)
+            sc_scope_flag(&item, names[i], false);
+    return item;
+}
+
+sc_scope sc_emit_function(sc_op_set *set, const char *list, const char *layers) {
+    sc_scope s = sc_scope_item(set->top, list);
+    sc_scope_number(&s, "id", set->kind);
+    sc_scope_text(&s, "layer_list", layers);
+    return s;
+}
+
+void sc_emit_call(sc_op_set *set, sc_scope *item, const char *name, const sc_scope *function) {
+    sc_scope body = sc_scope_item(item, name);
+    sc_scope_number(&body, sc_pool_printf(set->top->pool, "%s_id", name), set->kind);
+    if (function->rc || body.rc)
+        set->top->rc = function->rc ? function->rc : body.rc;
+}
+
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b, o the rows that are read and written, w, W
@@ -331,9 +365,7 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     const sc_value *out = value_of(set, a->out);
     set->head_norms |= a->q_norm || a->k_norm;
     set->rotates |= a->rope >= 0;
-    sc_scope s = sc_scope_item(set->top, "attentions");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
+    sc_scope s = sc_emit_function(set, "attentions", layers);
     sc_scope_text(&s, "layer_type", sc_layer_type_name(a->type));
     sc_scope_number(&s, "heads", a->heads);
     sc_scope_number(&s, "kv_heads", a->kv_heads);
@@ -377,14 +409,12 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope body = sc_scope_item(item, "attention");
     sc_scope_number(&body, "attention_id", set->kind);
     sc_scope_flag(&body, "keeps", keeps);
-    sc_scope_flag(&body, "offloading", plan->options.offloading); /* names source within */
     sc_scope_flag(&s, "keeps", keeps);
     sc_scope_text(
         &body, "source",
         keeps ? "layer"
               : sc_pool_printf(set->top->pool, "%s_place[layer].source", plan->options.name));
-    /* Its own, for what stands in that section looks for source here. */
-    sc_scope_flag(&body, "offloading", plan->options.offloading);
+    sc_scope_flag(&body, "offloading", plan->options.offloading); /* names source within */
     if (s.rc || body.rc)
         set->top->rc = s.rc ? s.rc : body.rc;
 }
@@ -396,9 +426,7 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     const int64_t lanes = plan->panel / 2, panel = plan->panel;
     const bool pairs = plan->pairs;
     set->stores = true;
-    sc_scope s = sc_scope_item(set->top, "mixtures");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
+    sc_scope s = sc_emit_function(set, "mixtures", layers);
     sc_scope_number(&s, "experts", e->experts);
     sc_scope_number(&s, "top_k", e->top_k);
     sc_scope_flag(&s, "limited", e->limit > 0);
@@ -426,10 +454,7 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_number(&s, "up_depth", pairs ? (e->hidden + 1) / 2 * 2 : e->hidden);
     sc_scope_number(&s, "down_panels", (e->hidden + panel - 1) / panel);
     sc_scope_number(&s, "down_depth", pairs ? (e->ffn + 1) / 2 * 2 : e->ffn);
-    sc_scope body = sc_scope_item(item, "experts");
-    sc_scope_number(&body, "mixture_id", set->kind);
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
+    sc_emit_call(set, item, "experts", &s);
 }
 
 /* ---- indexes ---- */
@@ -437,9 +462,7 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
 static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int layer,
                        const char *layers) {
     set->rounds = true;
-    sc_scope s = sc_scope_item(set->top, "indexes");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
+    sc_scope s = sc_emit_function(set, "indexes", layers);
     sc_scope_number(&s, "heads", x->heads);
     sc_scope_number(&s, "dim", x->dim);
     sc_scope_number(&s, "top_k", x->top_k);
@@ -447,10 +470,7 @@ static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int la
     sc_scope_text(&s, "q", sc_row_of(set, x->q));
     sc_scope_text(&s, "k", sc_row_of(set, x->k));
     sc_scope_text(&s, "weights", sc_row_of(set, x->weights));
-    sc_scope body = sc_scope_item(item, "index");
-    sc_scope_number(&body, "index_id", set->kind);
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
+    sc_emit_call(set, item, "index", &s);
 }
 
 /* ---- lists ---- */
@@ -459,24 +479,58 @@ static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int la
 static void refresh(sc_op_set *set, sc_scope *scope, const char *name, sc_span span) {
     if (!has_twin(set, span) || set->fresh[span.value])
         return;
-    sc_scope item = sc_scope_item(scope, name);
-    sc_scope_flag(&item, "linear", false);
-    sc_scope_flag(&item, "attention", false);
-    sc_scope_flag(&item, "experts", false);
-    sc_scope_flag(&item, "conv", false);
-    sc_scope_flag(&item, "state_space", false);
-    sc_scope_flag(&item, "delta_rule", false);
-    sc_scope_flag(&item, "index", false);
+    sc_scope item = sc_emit_op_item(scope, name, SC_OP_ROW);
     sc_scope rows = sc_scope_item(&item, "rows");
     add_operands(set, &rows, (sc_span){ .value = span.value }, value_of(set, span)->width);
     if (item.rc || rows.rc)
         set->top->rc = SC_EENV;
 }
 
+/* The value that an operation writes anew; -1: none, or rows, which keep its operands themselves.
+ */
+static int written(const sc_op *op) {
+    switch (op->kind) {
+    case SC_OP_LINEAR:
+        return op->linear.y.value;
+    case SC_OP_ATTENTION:
+        return op->attention.out.value;
+    case SC_OP_EXPERTS:
+        return op->experts.out.value;
+    case SC_OP_CONV:
+        return op->conv.y.value;
+    case SC_OP_STATE_SPACE:
+        return op->state_space.y.value;
+    case SC_OP_DELTA_RULE:
+        return op->delta_rule.y.value;
+    case SC_OP_ROW:
+    case SC_OP_INDEX:
+        break;
+    }
+    return -1;
+}
+
+static void emit_op(sc_op_set *set, sc_scope *item, const sc_op *op, int layer,
+                    const char *layers) {
+    if (op->kind == SC_OP_LINEAR)
+        emit_linear(set, item, op);
+    else if (op->kind == SC_OP_ATTENTION)
+        emit_attention(set, item, &op->attention, layer, layers);
+    else if (op->kind == SC_OP_EXPERTS)
+        emit_experts(set, item, &op->experts, layers);
+    else if (op->kind == SC_OP_CONV)
+        sc_emit_conv(set, item, &op->conv, layers);
+    else if (op->kind == SC_OP_INDEX)
+        emit_index(set, item, &op->index, layer, layers);
+    else if (op->kind == SC_OP_DELTA_RULE)
+        sc_emit_delta_rule(set, item, &op->delta_rule, layers);
+    else
+        sc_emit_state_space(set, item, &op->state_space, layers);
+    if (written(op) >= 0)
+        set->fresh[written(op)] = false;
+}
+
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
                   int layer, const char *layers) {
-    static const char *const names[] = { "rows", "linear",      "attention",  "experts",
-                                         "conv", "state_space", "delta_rule", "index" };
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
     memset(set->fresh, 0, (size_t)g->values * sizeof *set->fresh);
@@ -486,34 +540,11 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
             refresh(set, scope, name, op->linear.x);
         else if (op->kind == SC_OP_EXPERTS && !op->experts.weigh_input)
             refresh(set, scope, name, op->experts.x);
-        sc_scope item = sc_scope_item(scope, name);
-        for (int n = 0; n < (int)(sizeof names / sizeof *names); n++)
-            if (n != (int)op->kind)
-                sc_scope_flag(&item, names[n], false);
-        if (op->kind == SC_OP_ROW) {
+        sc_scope item = sc_emit_op_item(scope, name, op->kind);
+        if (op->kind == SC_OP_ROW)
             i = emit_rows(set, &item, list, i);
-        } else {
-            if (op->kind == SC_OP_LINEAR) {
-                emit_linear(set, &item, op);
-                set->fresh[op->linear.y.value] = false;
-            } else if (op->kind == SC_OP_ATTENTION) {
-                emit_attention(set, &item, &op->attention, layer, layers);
-                set->fresh[op->attention.out.value] = false;
-            } else if (op->kind == SC_OP_EXPERTS) {
-                emit_experts(set, &item, &op->experts, layers);
-                set->fresh[op->experts.out.value] = false;
-            } else if (op->kind == SC_OP_CONV) {
-                sc_emit_conv(set, &item, &op->conv, layers);
-                set->fresh[op->conv.y.value] = false;
-            } else if (op->kind == SC_OP_INDEX)
-                emit_index(set, &item, &op->index, layer, layers);
-            else if (op->kind == SC_OP_DELTA_RULE) {
-                sc_emit_delta_rule(set, &item, &op->delta_rule, layers);
-                set->fresh[op->delta_rule.y.value] = false;
-            } else {
-                sc_emit_state_space(set, &item, &op->state_space, layers);
-                set->fresh[op->state_space.y.value] = false;
-            }
+        else {
+            emit_op(set, &item, op, layer, layers);
             i++;
         }
         if (item.rc)

@@ -19,8 +19,10 @@ typedef struct {
         const char *text, *field, *name; /* sc_op_text; of its weight; of its function */
     } linear[SC_MOST_LINEARS];
     bool *fresh; /* [graph->values]: the operands beside the floats are those of the same floats */
-    bool used[SC_ROWS], head_norms, rotates, rounds, uses_softplus;
-    bool stores; /* operands, a vector at a time */ /* attention's own */
+    bool used[SC_ROWS];
+    bool head_norms, rotates;   /* attention's own */
+    bool rounds, uses_softplus; /* what layers that remember use */
+    bool stores;                /* operands, a vector at a time */
 } sc_op_set;
 
 /* "QKV" of "qkv". */
@@ -29,6 +31,15 @@ const char *sc_macro(sc_pool *pool, const char *name);
 /* "m->x + row * X_STRIDE + 64" of a span; "vec_silu" of an activation, "" of none. */
 const char *sc_row_of(const sc_op_set *set, sc_span span);
 const char *sc_act_name(sc_activation act);
+
+/* An item of that list for an operation: of the sections that there are per kind, its own alone. */
+sc_scope sc_emit_op_item(sc_scope *scope, const char *list, sc_op_kind kind);
+/* The values of a function of the layers' kind: an item of that list, with its id and whose it is.
+ */
+sc_scope sc_emit_function(sc_op_set *set, const char *list, const char *layers);
+/* Its call, which needs no more than NAME_id: that section of the item. The function is complete.
+ */
+void sc_emit_call(sc_op_set *set, sc_scope *item, const char *name, const sc_scope *function);
 
 /* emit_states.c: a function each, and its call as an item of the layer's operation; layers: those
  * of the kind, as a comment says it. */

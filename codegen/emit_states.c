@@ -7,9 +7,7 @@
 
 void sc_emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers) {
     set->rounds = true;
-    sc_scope s = sc_scope_item(set->top, "convs");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
+    sc_scope s = sc_emit_function(set, "convs", layers);
     sc_scope_number(&s, "channels", c->channels);
     sc_scope_number(&s, "columns", c->columns);
     sc_scope_number(&s, "state", c->state);
@@ -20,10 +18,7 @@ void sc_emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *
     sc_scope_text(&s, "bias_field", c->bias ? c->bias->field : "");
     sc_scope_text(&s, "x", sc_row_of(set, c->x));
     sc_scope_text(&s, "y", sc_row_of(set, c->y));
-    sc_scope body = sc_scope_item(item, "conv");
-    sc_scope_number(&body, "conv_id", set->kind);
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
+    sc_emit_call(set, item, "conv", &s);
 }
 
 /* ---- state spaces ---- */
@@ -45,9 +40,7 @@ void sc_emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o
         { "x", o->x }, { "dt", o->dt }, { "b", o->b }, { "c", o->c }, { "y", o->y }
     };
     set->uses_softplus = true;
-    sc_scope s = sc_scope_item(set->top, "state_spaces");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
+    sc_scope s = sc_emit_function(set, "state_spaces", layers);
     sc_scope_number(&s, "heads", o->heads);
     sc_scope_number(&s, "head_dim", o->head_dim);
     sc_scope_number(&s, "groups", o->groups);
@@ -60,10 +53,7 @@ void sc_emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o
     sc_scope_flag(&s, "limited_above", o->dt_most > 0);
     sc_scope_real(&s, "dt_most", o->dt_most);
     emit_spans(set, &s, spans, (int)(sizeof spans / sizeof *spans));
-    sc_scope body = sc_scope_item(item, "state_space");
-    sc_scope_number(&body, "state_space_id", set->kind);
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
+    sc_emit_call(set, item, "state_space", &s);
 }
 
 /* ---- delta rules ---- */
@@ -73,9 +63,7 @@ void sc_emit_delta_rule(sc_op_set *set, sc_scope *item, const sc_delta_rule *d,
     const named_span spans[] = { { "q", d->q }, { "k", d->k }, { "v", d->v },
                                  { "y", d->y }, { "a", d->a }, { "b", d->b } };
     set->uses_softplus = true;
-    sc_scope s = sc_scope_item(set->top, "delta_rules");
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
+    sc_scope s = sc_emit_function(set, "delta_rules", layers);
     sc_scope_number(&s, "heads", d->heads);
     sc_scope_number(&s, "key_heads", d->key_heads);
     sc_scope_number(&s, "key_dim", d->key_dim);
@@ -83,8 +71,5 @@ void sc_emit_delta_rule(sc_op_set *set, sc_scope *item, const sc_delta_rule *d,
     sc_scope_number(&s, "state", d->state);
     sc_scope_real(&s, "scale", (float)(1 / sqrt((double)d->key_dim)));
     emit_spans(set, &s, spans, (int)(sizeof spans / sizeof *spans));
-    sc_scope body = sc_scope_item(item, "delta_rule");
-    sc_scope_number(&body, "delta_rule_id", set->kind);
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
+    sc_emit_call(set, item, "delta_rule", &s);
 }

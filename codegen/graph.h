@@ -96,7 +96,7 @@ typedef enum {
     SC_ROW_MULTIPLY,   /* out = a b, n[0] wide */
     SC_ROW_ROPE_PAIRS, /* n[0] heads of n[1]: element 2i of each is turned with 2i + 1, by rope */
     SC_ROW_ROPE,      /* n[0] heads, n[1] from one to the next in a, n[2] in out: turned by rope, in
-                       * pairs      (n[3]) or halves, into halves; out may be a of halves */
+                       * pairs (n[3]) or halves, into halves; out may be a of halves */
     SC_ROW_ROUTE,     /* a: n[0] scores -> out: n[1] ids, then n[1] weights; n[2]: adding up to 1,
                        * n[3]: sigmoid, else softmax; of n[4] groups the n[5] best (0: no groups);
                        * w [n[0]]: is added to choose by, w2 [n[0]]: weights are times it, and f[0] */

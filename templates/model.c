@@ -431,15 +431,15 @@ static void layer{{id}}(const step *s, int thread, int layer) {
 {{/attention}}
 {{#experts}}
     if (!thread)
-        sort_experts{{mixture_id}}(s);
+        sort_experts{{experts_id}}(s);
     sc_threads_barrier(m->threads);
-    gather_experts{{mixture_id}}(s, thread);
+    gather_experts{{experts_id}}(s, thread);
     sc_threads_barrier(m->threads);
-    up_experts{{mixture_id}}(s, thread, w);
+    up_experts{{experts_id}}(s, thread, w);
     sc_threads_barrier(m->threads);
-    down_experts{{mixture_id}}(s, thread, w);
+    down_experts{{experts_id}}(s, thread, w);
     sc_threads_barrier(m->threads);
-    add_experts{{mixture_id}}(s, thread);
+    add_experts{{experts_id}}(s, thread);
     sc_threads_barrier(m->threads);
 {{/experts}}
 {{#index}}
