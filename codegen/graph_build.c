@@ -78,6 +78,10 @@ double sc_build_number(const sc_builder *b, const char *key) {
     return sc_config_key(b->config, key)->number;
 }
 
+int64_t sc_build_count(const sc_builder *b, const char *key) {
+    return (int64_t)sc_build_number(b, key);
+}
+
 int64_t sc_build_width(const sc_builder *b, const char *key) {
     const double width = sc_build_number(b, key);
     return width > 0 ? (int64_t)width : 4 * b->graph->hidden;
@@ -170,17 +174,23 @@ sc_part sc_build_vector(sc_builder *b, const char *name, int64_t rows) {
     return (sc_part){ .tensor = name_of(b, name), .rows = rows, .rank = 1, .shape = { rows } };
 }
 
-sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
-                           int parts, const sc_part *part) {
+sc_weight *sc_build_blocks(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                           int blocks, int parts, const sc_part *part) {
+    const size_t all = (size_t)blocks * (size_t)parts;
     sc_weight *w = sc_pool_alloc(b->pool, 1, sizeof *w);
-    sc_part *own = sc_pool_alloc(b->pool, (size_t)parts, sizeof *own);
+    sc_part *own = sc_pool_alloc(b->pool, all, sizeof *own);
     if (!w || !own) {
         no_memory(b);
         return NULL;
     }
-    memcpy(own, part, (size_t)parts * sizeof *own);
-    *w = (sc_weight){ kind, field, in, 1, parts, own };
+    memcpy(own, part, all * sizeof *own);
+    *w = (sc_weight){ kind, field, in, blocks, parts, own };
     return w;
+}
+
+sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                           int parts, const sc_part *part) {
+    return sc_build_blocks(b, kind, field, in, 1, parts, part);
 }
 
 /* "q_norm" of "self_attn.q_norm.weight", "ln_1_bias" of "ln_1.bias". */
@@ -229,23 +239,26 @@ sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span seco
     return row;
 }
 
+sc_row_op *sc_build_runs_norm(sc_builder *b, sc_span x, const sc_weight *w, int64_t runs,
+                              int64_t width, sc_span out) {
+    sc_row_op *row = sc_build_row(b, SC_ROW_RMS_NORM, x, sc_nowhere, out);
+    row->w = w;
+    row->n[0] = runs;
+    row->n[1] = width;
+    row->f[0] = b->norm.eps;
+    return row;
+}
+
 sc_row_op *sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out) {
     const sc_norm_kind kind = b->norm;
-    const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
-    const char *bias = sc_pool_printf(b->pool, "%s.bias", module);
-    if (!weight || !bias) {
-        no_memory(b);
-        return &sc_build_op(b, SC_OP_ROW)->row;
-    }
-    const sc_weight *w = sc_build_floats(b, weight, width, kind.plus);
-    const sc_weight *w2 = kind.bias ? sc_build_floats(b, bias, width, 0) : NULL;
-    sc_row_op *row =
-        sc_build_row(b, kind.layer_norm ? SC_ROW_LAYER_NORM : SC_ROW_RMS_NORM, x, sc_nowhere, out);
-    row->w = w;
-    row->w2 = w2;
-    row->n[0] = 1;
-    row->n[1] = width;
-    row->f[0] = kind.eps;
+    const sc_weight *bias = NULL;
+    const sc_weight *w = sc_build_floats(b, sc_build_name(b, module, "weight"), width, kind.plus);
+    if (kind.bias)
+        bias = sc_build_floats(b, sc_build_name(b, module, "bias"), width, 0);
+    sc_row_op *row = sc_build_runs_norm(b, x, w, 1, width, out);
+    if (kind.layer_norm)
+        row->kind = SC_ROW_LAYER_NORM;
+    row->w2 = bias;
     return row;
 }
 
@@ -290,11 +303,7 @@ void sc_build_silu_gate(sc_builder *b, sc_span a, sc_span c, int64_t width, sc_s
 
 static sc_part module_part(sc_builder *b, const sc_linear_spec *spec, int i, const char *kind,
                            int64_t in) {
-    const char *name = sc_pool_printf(b->pool, "%s.%s", spec->module[i], kind);
-    if (!name) {
-        no_memory(b);
-        return (sc_part){ 0 };
-    }
+    const char *name = sc_build_name(b, spec->module[i], kind);
     if (*kind == 'b')
         return sc_build_vector(b, name, spec->out[i]);
     sc_part part = sc_build_rows(b, name, spec->out[i], in);
@@ -335,13 +344,8 @@ sc_span sc_build_linear(sc_builder *b, sc_span x, int64_t in, sc_span y,
         l.out += from[i].rows;
     if (l.gated)
         l.out /= 2;
-    sc_weight *w =
-        sc_build_weight(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, parts, from);
-    if (w && blocks > 1) {
-        w->blocks = blocks;
-        w->parts = parts / blocks;
-    }
-    l.w = w;
+    l.w = sc_build_blocks(b, l.gated ? SC_WEIGHT_GATED : SC_WEIGHT_LINEAR, field, in, blocks,
+                          parts / blocks, from);
     if (spec->bias)
         l.bias = sc_build_weight(b, l.gated ? SC_WEIGHT_GATED_BIAS : SC_WEIGHT_BIAS, bias_field, 1,
                                  parts, spec->part ? spec->bias_part : bias);
@@ -363,13 +367,9 @@ sc_span sc_build_qkv(sc_builder *b, sc_span x, bool bias) {
 
 sc_span sc_build_qkv_by_head(sc_builder *b, sc_span x, const char *module, bool bias) {
     const int64_t hidden = b->graph->hidden, dim = b->config->head_dim;
-    const char *weight = sc_pool_printf(b->pool, "%s.weight", module);
-    const char *bias_name = sc_pool_printf(b->pool, "%s.bias", module);
+    const char *weight = sc_build_name(b, module, "weight");
+    const char *bias_name = sc_build_name(b, module, "bias");
     sc_part part[3], bias_part[3];
-    if (!weight || !bias_name) {
-        no_memory(b);
-        return x;
-    }
     for (int i = 0; i < 3; i++) {
         part[i] = sc_build_rows(b, weight, 3 * hidden, hidden);
         part[i].rows = hidden;
@@ -478,12 +478,7 @@ sc_span sc_build_gated(sc_builder *b, sc_span x, int64_t ffn, const char *gate, 
 }
 
 sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char *module) {
-    const char *name = sc_pool_printf(b->pool, "%s.weight", module);
-    if (!name) {
-        no_memory(b);
-        return x;
-    }
-    sc_part gate = sc_build_rows(b, name, 2 * ffn, b->graph->hidden);
+    sc_part gate = sc_build_rows(b, sc_build_name(b, module, "weight"), 2 * ffn, b->graph->hidden);
     gate.rows = ffn;
     sc_part up = gate;
     up.first = ffn;
@@ -496,13 +491,9 @@ sc_span sc_build_gated_in_one(sc_builder *b, sc_span x, int64_t ffn, const char 
 }
 
 void sc_build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *prefix) {
-    const char *gate = sc_pool_printf(b->pool, "%s.gate_proj", prefix);
-    const char *up = sc_pool_printf(b->pool, "%s.up_proj", prefix);
-    const char *down = sc_pool_printf(b->pool, "%s.down_proj", prefix);
-    if (!gate || !up || !down)
-        no_memory(b);
-    else
-        sc_build_onto(b, sc_build_gated(b, x, ffn, gate, up, false), ffn, down, false, 1);
+    const sc_span gated = sc_build_gated(b, x, ffn, sc_build_name(b, prefix, "gate_proj"),
+                                         sc_build_name(b, prefix, "up_proj"), false);
+    sc_build_onto(b, gated, ffn, sc_build_name(b, prefix, "down_proj"), false, 1);
 }
 
 /* ---- ropes ---- */

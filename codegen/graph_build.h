@@ -49,6 +49,8 @@ void sc_build_fail(sc_builder *b, const char *key, const char *format, ...)
 /* Of one of the family's own keys: is it on; its number, SC_NULL where it is null. */
 bool sc_build_flag(const sc_builder *b, const char *key);
 double sc_build_number(const sc_builder *b, const char *key);
+/* The same of a whole number; SC_NULL where it is null. */
+int64_t sc_build_count(const sc_builder *b, const char *key);
 /* The same of a width that is 4 * hidden_size where it is null. */
 int64_t sc_build_width(const sc_builder *b, const char *key);
 /* A cap, 0 where it is null. */
@@ -76,6 +78,9 @@ sc_part sc_build_rows(sc_builder *b, const char *name, int64_t rows, int64_t in)
 sc_part sc_build_vector(sc_builder *b, const char *name, int64_t rows);
 sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
                            int parts, const sc_part *part);
+/* The same of several linears, all alike, with so many parts each. */
+sc_weight *sc_build_blocks(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                           int blocks, int parts, const sc_part *part);
 /* A vector under its own name. */
 const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width, float plus);
 /* A small tensor of any rank, row by row. */
@@ -84,6 +89,9 @@ const sc_weight *sc_build_table(sc_builder *b, const char *name, int rank, const
 /* ---- operations ---- */
 
 sc_row_op *sc_build_row(sc_builder *b, sc_row_kind kind, sc_span a, sc_span second, sc_span out);
+/* out = root mean square norm of runs of x, each by w (NULL: ones) and with b->norm's eps. */
+sc_row_op *sc_build_runs_norm(sc_builder *b, sc_span x, const sc_weight *w, int64_t runs,
+                              int64_t width, sc_span out);
 /* out = norm of x by the module's weight, width wide; by b->norm. */
 sc_row_op *sc_build_norm(sc_builder *b, sc_span x, const char *module, int64_t width, sc_span out);
 /* Of the residual stream, as "normed". */

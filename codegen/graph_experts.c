@@ -55,12 +55,7 @@ static const sc_weight *expert_weight(sc_builder *b, sc_weight_kind kind, const 
         part[i].in_first = i / modules;
         part[i].first = spec->interleaved ? i % modules : i % modules * rows;
     }
-    sc_weight *w = sc_build_weight(b, kind, field, in, (int)(spec->experts * modules), part);
-    if (w) {
-        w->blocks = (int)spec->experts;
-        w->parts = modules;
-    }
-    return w;
+    return sc_build_blocks(b, kind, field, in, (int)spec->experts, modules, part);
 }
 
 static void check_experts(sc_builder *b, const sc_expert_spec *spec) {

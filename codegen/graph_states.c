@@ -42,11 +42,7 @@ static void build_group_norm(sc_builder *b, sc_span y, const sc_mixer *mixer, in
     const char *name = sc_build_name(b, mixer->module, "norm.weight");
     const sc_part part = sc_build_vector(b, name, inner);
     const sc_weight *w = sc_build_weight(b, SC_WEIGHT_FLOATS, "mixer_norm", 1, 1, &part);
-    sc_row_op *row = sc_build_row(b, SC_ROW_RMS_NORM, y, sc_nowhere, out);
-    row->w = w;
-    row->n[0] = groups;
-    row->n[1] = row->n[2] = inner / groups;
-    row->f[0] = b->norm.eps;
+    sc_build_runs_norm(b, y, w, groups, inner / groups, out)->n[2] = inner / groups;
 }
 
 /* y as the last linear takes it: "mixed". */
@@ -200,11 +196,7 @@ void sc_build_gated_delta(sc_builder *b, sc_span x, const char *module, sc_activ
     sc_build_op(b, SC_OP_DELTA_RULE)->delta_rule = d;
     const sc_weight *norm =
         sc_build_floats(b, sc_build_name(b, module, "norm.weight"), d.value_dim, 0);
-    sc_row_op *row = sc_build_row(b, SC_ROW_RMS_NORM, d.y, sc_nowhere, d.y);
-    row->w = norm;
-    row->n[0] = d.heads;
-    row->n[1] = d.value_dim;
-    row->f[0] = b->norm.eps;
+    sc_build_runs_norm(b, d.y, norm, d.heads, d.value_dim, d.y);
     sc_build_silu_gate(b, d.y, gate, values, mixed);
     sc_build_onto(b, mixed, values, sc_build_name(b, module, "out_proj"), false, 1);
 }

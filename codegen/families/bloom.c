@@ -31,7 +31,7 @@ static const float *slopes(sc_builder *b) {
 static sc_span normed(sc_builder *b, const char *module) {
     const sc_span norm = sc_build_normed(b, module);
     if (sc_build_flag(b, "apply_residual_connection_post_layernorm"))
-        sc_build_add(b, norm, 1, norm, 0, b->graph->hidden, b->x);
+        sc_build_times(b, norm, 1, b->graph->hidden, b->x);
     return norm;
 }
 

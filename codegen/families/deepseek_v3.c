@@ -17,8 +17,8 @@ static void norm_inside(sc_builder *b, sc_span x, const char *module, int64_t wi
 static sc_span per_head(sc_builder *b, sc_span x, int64_t x_step, bool keys, sc_span y) {
     const sc_config *c = b->config;
     const int64_t heads = c->num_attention_heads, rank = sc_build_kv(b)->head_dim;
-    const int64_t nope = (int64_t)sc_build_number(b, "qk_nope_head_dim");
-    const int64_t v = (int64_t)sc_build_number(b, "v_head_dim");
+    const int64_t nope = sc_build_count(b, "qk_nope_head_dim");
+    const int64_t v = sc_build_count(b, "v_head_dim");
     sc_part *part = sc_pool_alloc(b->pool, (size_t)heads, sizeof *part);
     if (!part) {
         if (!b->rc)
@@ -68,9 +68,9 @@ void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved,
     const sc_config *c = b->config;
     const int64_t heads = c->num_attention_heads, hidden = b->graph->hidden;
     const int64_t rank = sc_build_kv(b)->head_dim, rope = sc_build_kv(b)->v_head_dim;
-    const int64_t nope = (int64_t)sc_build_number(b, "qk_nope_head_dim"), dim = nope + rope;
-    const int64_t v = (int64_t)sc_build_number(b, "v_head_dim");
-    const int64_t q_rank = (int64_t)sc_build_number(b, "q_lora_rank");
+    const int64_t nope = sc_build_count(b, "qk_nope_head_dim"), dim = nope + rope;
+    const int64_t v = sc_build_count(b, "v_head_dim");
+    const int64_t q_rank = sc_build_count(b, "q_lora_rank");
     const bool low = q_rank > 0;
     const sc_span from = low ? low_rank(b, x, q_rank) : x;
     const sc_span q = sc_build_linear(
@@ -105,16 +105,16 @@ void sc_build_latent_attention(sc_builder *b, sc_span x, bool interleaved,
 }
 
 void sc_build_deepseek_mlp(sc_builder *b, bool sparse) {
-    const int64_t ffn = (int64_t)sc_build_number(b, "moe_intermediate_size");
-    const int64_t shared = (int64_t)sc_build_number(b, "n_shared_experts");
+    const int64_t ffn = sc_build_count(b, "moe_intermediate_size");
+    const int64_t shared = sc_build_count(b, "n_shared_experts");
     const sc_expert_spec experts = {
-        .experts = (int64_t)sc_build_number(b, "n_routed_experts"),
-        .top_k = (int64_t)sc_build_number(b, "num_experts_per_tok"),
+        .experts = sc_build_count(b, "n_routed_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
         .ffn = ffn,
         .normalise = sc_build_flag(b, "norm_topk_prob"),
         .sigmoid = true,
-        .groups = (int64_t)sc_build_number(b, "n_group"),
-        .top_groups = (int64_t)sc_build_number(b, "topk_group"),
+        .groups = sc_build_count(b, "n_group"),
+        .top_groups = sc_build_count(b, "topk_group"),
         .scale = (float)sc_build_number(b, "routed_scaling_factor"),
         .router = "mlp.gate",
         .correction = "mlp.gate.e_score_correction_bias",

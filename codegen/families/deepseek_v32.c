@@ -7,10 +7,10 @@
 
 /* DeepseekV32Indexer: its own small queries and keys, turned in halves over the rope's part. */
 static void build_index(sc_builder *b, sc_span x, sc_span q_low) {
-    const int64_t heads = (int64_t)sc_build_number(b, "index_n_heads");
-    const int64_t top_k = (int64_t)sc_build_number(b, "index_topk");
+    const int64_t heads = sc_build_count(b, "index_n_heads");
+    const int64_t top_k = sc_build_count(b, "index_topk");
     const int64_t dim = b->config->layer[b->layer].index_head_dim, hidden = b->graph->hidden;
-    const int64_t turned = b->config->head_dim, q_rank = (int64_t)sc_build_number(b, "q_lora_rank");
+    const int64_t turned = b->config->head_dim, q_rank = sc_build_count(b, "q_lora_rank");
     if (dim < turned)
         sc_build_fail(b, "index_head_dim", "%lld is less than qk_rope_head_dim %lld",
                       (long long)dim, (long long)turned);

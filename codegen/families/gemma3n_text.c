@@ -81,7 +81,7 @@ static sc_span mlp(sc_builder *b, sc_span x, sc_span out) {
 /* Attention and LAuReL of the active stream, then the MLP: what the layer makes of it. */
 static sc_span activated(sc_builder *b, sc_span active) {
     const int64_t hidden = b->graph->hidden;
-    const int64_t laurel_rank = (int64_t)sc_build_number(b, "laurel_rank");
+    const int64_t laurel_rank = sc_build_count(b, "laurel_rank");
     const sc_span normed = sc_build_value(b, "normed", hidden);
     const sc_span out = sc_build_value(b, "out", hidden);
     const sc_span laurel = sc_build_value(b, "laurel", hidden);
@@ -136,8 +136,8 @@ static void layer(sc_builder *b, sc_span streams, int64_t count, int64_t at, sc_
 
 static void build(sc_builder *b) {
     const int64_t hidden = b->graph->hidden;
-    const int64_t count = (int64_t)sc_build_number(b, "altup_num_inputs");
-    const int64_t active = (int64_t)sc_build_number(b, "altup_active_idx");
+    const int64_t count = sc_build_count(b, "altup_num_inputs");
+    const int64_t active = sc_build_count(b, "altup_active_idx");
     if (count < 1 || count > MOST_STREAMS)
         sc_build_fail(b, "altup_num_inputs", "is not in 1 … %d", MOST_STREAMS);
     else if (active >= count)
@@ -161,7 +161,7 @@ static void build(sc_builder *b) {
     }
     sc_build_last(b);
     const sc_span mean = sc_build_value(b, "mean", hidden), out = sc_build_value(b, "out", hidden);
-    sc_build_add(b, streams, 1 / (float)count, streams, 0, hidden, mean);
+    sc_build_times(b, streams, 1 / (float)count, hidden, mean);
     for (int64_t i = 1; i < count; i++) {
         const char *module =
             sc_pool_printf(b->pool, "model.altup_unembed_projections.%lld", (long long)i - 1);

@@ -61,13 +61,8 @@ sc_attention *sc_build_gemma4_attention(sc_builder *b, sc_span x, bool k_is_v) {
                            .out = { q, k, k },
                            .bias = c->attention_bias });
     const sc_span v = sc_build_value(b, "v", k);
-    if (!shares) { /* v_norm: no weight */
-        sc_row_op *norm =
-            sc_build_row(b, SC_ROW_RMS_NORM, sc_build_at(qkv, k_is_v ? q : q + k), sc_nowhere, v);
-        norm->n[0] = kv->kv_heads;
-        norm->n[1] = dim;
-        norm->f[0] = b->norm.eps;
-    }
+    if (!shares) /* v_norm: no weight */
+        sc_build_runs_norm(b, sc_build_at(qkv, k_is_v ? q : q + k), NULL, kv->kv_heads, dim, v);
     const sc_weight *q_norm = sc_build_floats(b, "self_attn.q_norm.weight", dim, 0);
     const sc_weight *k_norm = shares ? NULL : sc_build_floats(b, "self_attn.k_norm.weight", dim, 0);
     sc_attention *a = sc_build_attention(b, qkv, rope);
@@ -80,8 +75,8 @@ sc_attention *sc_build_gemma4_attention(sc_builder *b, sc_span x, bool k_is_v) {
 }
 
 sc_span sc_build_layer_inputs(sc_builder *b) {
-    const int64_t each = (int64_t)sc_build_number(b, "hidden_size_per_layer_input");
-    const int64_t rows = (int64_t)sc_build_number(b, "vocab_size_per_layer_input");
+    const int64_t each = sc_build_count(b, "hidden_size_per_layer_input");
+    const int64_t rows = sc_build_count(b, "vocab_size_per_layer_input");
     const int64_t width = b->graph->layers * each, hidden = b->graph->hidden;
     const float half = sqrtf(0.5f);
     const sc_span inputs =
@@ -121,9 +116,9 @@ sc_span sc_build_layer_input(sc_builder *b, sc_span x, sc_span input) {
 static void add_experts(sc_builder *b, sc_span mlp) {
     const int64_t hidden = b->graph->hidden;
     const sc_expert_spec spec = {
-        .experts = (int64_t)sc_build_number(b, "num_experts"),
-        .top_k = (int64_t)sc_build_number(b, "top_k_experts"),
-        .ffn = (int64_t)sc_build_number(b, "moe_intermediate_size"),
+        .experts = sc_build_count(b, "num_experts"),
+        .top_k = sc_build_count(b, "top_k_experts"),
+        .ffn = sc_build_count(b, "moe_intermediate_size"),
         .normalise = true,
         .router = "router.proj",
         .router_scale = 1 / sqrtf((float)hidden),
@@ -134,11 +129,7 @@ static void add_experts(sc_builder *b, sc_span mlp) {
     const sc_span out = sc_build_value(b, "experts_out", hidden);
     sc_build_norm(b, mlp, "post_feedforward_layernorm_1", hidden, mlp);
     const sc_weight *scale = sc_build_floats(b, "router.scale", hidden, 0);
-    sc_row_op *norm = sc_build_row(b, SC_ROW_RMS_NORM, b->x, sc_nowhere, normed);
-    norm->w = scale;
-    norm->n[0] = 1;
-    norm->n[1] = hidden;
-    norm->f[0] = b->norm.eps;
+    sc_build_runs_norm(b, b->x, scale, 1, hidden, normed);
     const sc_span route = sc_build_route(b, normed, &spec);
     sc_build_norm(b, b->x, "pre_feedforward_layernorm_2", hidden, normed);
     sc_build_routed(b, normed, route, &spec, out, false);
@@ -155,12 +146,9 @@ static void layer(sc_builder *b, sc_span input) {
     const int64_t ffn = c->intermediate_size * (wide ? 2 : 1);
     const sc_attention *a = sc_build_gemma4_attention(b, sc_build_normed(b, "input_layernorm"),
                                                       full && sc_build_flag(b, "attention_k_eq_v"));
-    const sc_span out = sc_build_linear(
-        b, a->out, sc_build_attended(b), sc_build_value(b, "out", hidden),
-        &(sc_linear_spec){
-            .module = { "self_attn.o_proj" }, .out = { hidden }, .bias = c->attention_bias });
-    sc_build_norm(b, out, "post_attention_layernorm", hidden, out);
-    sc_build_add(b, b->x, 1, out, 1, hidden, b->x);
+    sc_build_normed_onto(b, a->out, sc_build_attended(b), "self_attn.o_proj", c->attention_bias,
+                         "post_attention_layernorm");
+    const sc_span out = sc_build_value(b, "out", hidden);
     const sc_span gated = sc_build_gated(b, sc_build_normed(b, "pre_feedforward_layernorm"), ffn,
                                          "mlp.gate_proj", "mlp.up_proj", false);
     sc_build_linear(b, gated, ffn, out,

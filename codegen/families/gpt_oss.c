@@ -7,8 +7,8 @@ static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const bool bias = sc_build_flag(b, "attention_bias");
     const sc_expert_spec experts = {
-        .experts = (int64_t)sc_build_number(b, "num_local_experts"),
-        .top_k = (int64_t)sc_build_number(b, "num_experts_per_tok"),
+        .experts = sc_build_count(b, "num_local_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
         .ffn = c->intermediate_size,
         .normalise = true, /* softmax of the chosen alone */
         .router = "mlp.router",

@@ -39,8 +39,8 @@ static void build(sc_builder *b) {
     const int64_t ffn = c->intermediate_size, hidden = c->hidden_size;
     const double rank = sc_build_number(b, "mamba_dt_rank");
     const sc_expert_spec experts = {
-        .experts = (int64_t)sc_build_number(b, "num_experts"),
-        .top_k = (int64_t)sc_build_number(b, "num_experts_per_tok"),
+        .experts = sc_build_count(b, "num_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
         .ffn = ffn,
         .router = "feed_forward.router",
         .prefix = "feed_forward.experts",

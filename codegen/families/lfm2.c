@@ -39,7 +39,7 @@ static void widths(sc_reader *r) {
 /* Lfm2MLP: what intermediate_size becomes. */
 static int64_t ffn_width(sc_builder *b) {
     const int64_t width = b->config->intermediate_size;
-    const int64_t multiple = (int64_t)sc_build_number(b, "block_multiple_of");
+    const int64_t multiple = sc_build_count(b, "block_multiple_of");
     const double wanted = sc_build_number(b, "block_ffn_dim_multiplier") * (double)(2 * width / 3);
     if (!sc_build_flag(b, "block_auto_adjust_ff_dim"))
         return width;

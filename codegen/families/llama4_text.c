@@ -25,16 +25,13 @@ static sc_span attention(sc_builder *b, sc_span normed) {
     const sc_span qkv = sc_build_qkv(b, normed, c->attention_bias);
     if (!layer->no_rope)
         sc_build_rope_pairs(b, qkv, sc_build_rope(b, layer->head_dim));
-    if (!layer->no_rope && sc_build_flag(b, "use_qk_norm")) { /* Llama4TextL2Norm: no weight */
-        sc_row_op *norm = sc_build_row(b, SC_ROW_RMS_NORM, qkv, sc_nowhere, qkv);
-        norm->n[0] = c->num_attention_heads + layer->kv_heads;
-        norm->n[1] = layer->head_dim;
-        norm->f[0] = b->norm.eps;
-    }
+    if (!layer->no_rope && sc_build_flag(b, "use_qk_norm")) /* Llama4TextL2Norm: no weight */
+        sc_build_runs_norm(b, qkv, NULL, c->num_attention_heads + layer->kv_heads, layer->head_dim,
+                           qkv);
     if (layer->no_rope && sc_build_flag(b, "attn_temperature_tuning")) {
         sc_row_op *row = sc_build_row(b, SC_ROW_TEMPERATURE, qkv, sc_nowhere, qkv);
         row->n[0] = q;
-        row->n[1] = (int64_t)sc_build_number(b, "floor_scale");
+        row->n[1] = sc_build_count(b, "floor_scale");
         row->f[0] = (float)sc_build_number(b, "attn_scale");
     }
     return sc_build_attention(b, qkv, -1)->out;
@@ -43,8 +40,8 @@ static sc_span attention(sc_builder *b, sc_span normed) {
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const sc_expert_spec experts = {
-        .experts = (int64_t)sc_build_number(b, "num_local_experts"),
-        .top_k = (int64_t)sc_build_number(b, "num_experts_per_tok"),
+        .experts = sc_build_count(b, "num_local_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
         .ffn = c->intermediate_size,
         .sigmoid = true,
         .router = "feed_forward.router",
@@ -52,7 +49,7 @@ static void build(sc_builder *b) {
         .in_out = true,
         .weigh_input = true,
     };
-    const int64_t dense = (int64_t)sc_build_number(b, "intermediate_size_mlp");
+    const int64_t dense = sc_build_count(b, "intermediate_size_mlp");
     if (sc_build_number(b, "floor_scale") < 1)
         sc_build_fail(b, "floor_scale", "is not above 0");
     sc_build_embedding(b, "model.embed_tokens.weight", 1);

@@ -5,8 +5,8 @@
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const sc_expert_spec experts = {
-        .experts = (int64_t)sc_config_key(c, "num_experts")->number,
-        .top_k = (int64_t)sc_config_key(c, "num_experts_per_tok")->number,
+        .experts = sc_build_count(b, "num_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
         .ffn = c->intermediate_size,
         .normalise = true,
         .router = "block_sparse_moe.gate",

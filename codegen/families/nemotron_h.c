@@ -85,17 +85,17 @@ static void build_mlp(sc_builder *b, sc_span x, int64_t ffn, const char *module)
 /* NemotronHMoE: plain experts, in a narrower space when there is one, and a shared one. */
 static void build_experts(sc_builder *b, sc_span x) {
     const double latent = sc_build_number(b, "moe_latent_size");
-    const int64_t groups = (int64_t)sc_build_number(b, "n_group");
+    const int64_t groups = sc_build_count(b, "n_group");
     const int64_t hidden = b->config->hidden_size, width = latent > 0 ? (int64_t)latent : hidden;
     const bool bias = b->config->mlp_bias;
     const sc_expert_spec spec = {
-        .experts = (int64_t)sc_build_number(b, "n_routed_experts"),
-        .top_k = (int64_t)sc_build_number(b, "num_experts_per_tok"),
-        .ffn = (int64_t)sc_build_number(b, "moe_intermediate_size"),
+        .experts = sc_build_count(b, "n_routed_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
+        .ffn = sc_build_count(b, "moe_intermediate_size"),
         .normalise = sc_build_flag(b, "norm_topk_prob"),
         .sigmoid = true,
         .groups = groups > 1 ? groups : 0,
-        .top_groups = (int64_t)sc_build_number(b, "topk_group"),
+        .top_groups = sc_build_count(b, "topk_group"),
         .scale = (float)sc_build_number(b, "routed_scaling_factor"),
         .router = "mixer.gate",
         .correction = "mixer.gate.e_score_correction_bias",
@@ -105,7 +105,7 @@ static void build_experts(sc_builder *b, sc_span x) {
         .plain = true,
         .hidden = width,
     };
-    build_mlp(b, x, (int64_t)sc_build_number(b, "moe_shared_expert_intermediate_size"),
+    build_mlp(b, x, sc_build_count(b, "moe_shared_expert_intermediate_size"),
               "mixer.shared_experts");
     if (!(latent > 0)) {
         sc_build_experts(b, x, &spec);

@@ -5,9 +5,9 @@
 static void build(sc_builder *b) {
     const sc_config *c = b->config;
     const sc_expert_spec experts = {
-        .experts = (int64_t)sc_config_key(c, "num_experts")->number,
-        .top_k = (int64_t)sc_config_key(c, "num_experts_per_tok")->number,
-        .ffn = (int64_t)sc_config_key(c, "moe_intermediate_size")->number,
+        .experts = sc_build_count(b, "num_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
+        .ffn = sc_build_count(b, "moe_intermediate_size"),
         .normalise = sc_build_flag(b, "norm_topk_prob"),
         .router = "mlp.gate",
         .prefix = "mlp.experts",

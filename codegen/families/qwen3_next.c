@@ -43,11 +43,11 @@ static void build_attention(sc_builder *b, sc_span x) {
 /* Qwen3NextSparseMoeBlock: the shared expert's output times sigmoid of one number per token. */
 static void build_experts(sc_builder *b, sc_span x) {
     const int64_t hidden = b->config->hidden_size;
-    const int64_t ffn = (int64_t)sc_build_number(b, "shared_expert_intermediate_size");
+    const int64_t ffn = sc_build_count(b, "shared_expert_intermediate_size");
     const sc_expert_spec spec = {
-        .experts = (int64_t)sc_build_number(b, "num_experts"),
-        .top_k = (int64_t)sc_build_number(b, "num_experts_per_tok"),
-        .ffn = (int64_t)sc_build_number(b, "moe_intermediate_size"),
+        .experts = sc_build_count(b, "num_experts"),
+        .top_k = sc_build_count(b, "num_experts_per_tok"),
+        .ffn = sc_build_count(b, "moe_intermediate_size"),
         .normalise = sc_build_flag(b, "norm_topk_prob"),
         .router = "mlp.gate",
         .prefix = "mlp.experts",
