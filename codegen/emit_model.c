@@ -96,7 +96,7 @@ static void emit_device_tensor(sc_scope *s, const sc_packed *p) {
 }
 
 /* Whether an earlier tensor has the same place in the struct: of any layer, one field is declared
- * once; within a layer two operations may read one tensor. */
+ * once. */
 static bool is_first(const sc_plan *plan, int i) {
     for (int j = 0; j < i; j++)
         if ((plan->pack[j].layer >= 0) == (plan->pack[i].layer >= 0) &&

@@ -285,6 +285,8 @@ enum { SC_OP_WEIGHTS = 4 }; /* an operation's, at most */
 
 /* The i-th weight of an operation, NULL past the last. */
 const sc_weight *sc_op_weight(const sc_op *op, int i);
+/* Whether an operation of the list before that one has the weight. */
+bool sc_list_has_before(const sc_op_list *list, int op, const sc_weight *weight);
 /* The layer's attention; NULL: it has none. */
 const sc_attention *sc_layer_attention(const sc_graph *graph, int layer);
 /* What an operation is but for the names of its tensors: layers whose texts are equal share their

@@ -174,9 +174,24 @@ sc_part sc_build_vector(sc_builder *b, const char *name, int64_t rows) {
     return (sc_part){ .tensor = name_of(b, name), .rows = rows, .rank = 1, .shape = { rows } };
 }
 
-sc_weight *sc_build_blocks(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
-                           int blocks, int parts, const sc_part *part) {
+/* The one that an operation of the list has already: what two read is kept once. NULL: none. */
+static const sc_weight *find_weight(const sc_builder *b, const char *field, const char *tensor) {
+    for (int i = 0; i < b->ops->ops; i++)
+        for (int k = 0; sc_op_weight(&b->ops->op[i], k); k++) {
+            const sc_weight *w = sc_op_weight(&b->ops->op[i], k);
+            if (tensor && w->part->tensor && !strcmp(w->field, field) &&
+                !strcmp(w->part->tensor, tensor))
+                return w;
+        }
+    return NULL;
+}
+
+const sc_weight *sc_build_blocks(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                                 int blocks, int parts, const sc_part *part) {
     const size_t all = (size_t)blocks * (size_t)parts;
+    const sc_weight *there = find_weight(b, field ? field : "", part->tensor);
+    if (there)
+        return there;
     sc_weight *w = sc_pool_alloc(b->pool, 1, sizeof *w);
     sc_part *own = sc_pool_alloc(b->pool, all, sizeof *own);
     if (!w || !own) {
@@ -188,8 +203,8 @@ sc_weight *sc_build_blocks(sc_builder *b, sc_weight_kind kind, const char *field
     return w;
 }
 
-sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
-                           int parts, const sc_part *part) {
+const sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                                 int parts, const sc_part *part) {
     return sc_build_blocks(b, kind, field, in, 1, parts, part);
 }
 

@@ -76,11 +76,11 @@ void sc_build_finish(sc_builder *b, const char *norm, const char *head, bool bia
 /* Of the layer's tensors: rank 2 [rows, in]; rank 1 [rows]. */
 sc_part sc_build_rows(sc_builder *b, const char *name, int64_t rows, int64_t in);
 sc_part sc_build_vector(sc_builder *b, const char *name, int64_t rows);
-sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
-                           int parts, const sc_part *part);
+const sc_weight *sc_build_weight(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                                 int parts, const sc_part *part);
 /* The same of several linears, all alike, with so many parts each. */
-sc_weight *sc_build_blocks(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
-                           int blocks, int parts, const sc_part *part);
+const sc_weight *sc_build_blocks(sc_builder *b, sc_weight_kind kind, const char *field, int64_t in,
+                                 int blocks, int parts, const sc_part *part);
 /* A vector under its own name. */
 const sc_weight *sc_build_floats(sc_builder *b, const char *name, int64_t width, float plus);
 /* A small tensor of any rank, row by row. */

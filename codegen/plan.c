@@ -86,7 +86,8 @@ static int add_list(sc_plan *plan, int layer, const sc_op_list *list, sc_error *
     int rc = SC_OK;
     for (int i = 0; i < list->ops; i++)
         for (int k = 0; sc_op_weight(&list->op[i], k) && !rc; k++)
-            rc = add_weight(plan, layer, sc_op_weight(&list->op[i], k), err);
+            if (!sc_list_has_before(list, i, sc_op_weight(&list->op[i], k)))
+                rc = add_weight(plan, layer, sc_op_weight(&list->op[i], k), err);
     return rc;
 }
 
