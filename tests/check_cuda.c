@@ -71,7 +71,7 @@ static const struct {
     { "jamba", "long", "", 1e-4 },
     { "qwen3_next", "long", "", 1e-4 },
     { "qwen3_next", "batch2", "--dtype float16", 0.02 },
-    { "../states/jamba_bias", "batch2", "--dtype bfloat16", 0.25 },
+    { "../states/jamba_bias", "batch2", "--dtype float16", 0.02 },
     { "nemotron_h", "long", "", 1e-4 },
     { "nemotron_h", "batch2", "--dtype float16", 0.02 },
 };
