@@ -24,7 +24,10 @@ FUZZERS := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(sort $(wildcard tests/fuzz/f
 LIB_C := $(filter-out codegen/main.c codegen/embed.c,$(wildcard codegen/*.c codegen/families/*.c)) \
          $(wildcard runtime/*.c)
 TEST_C := $(wildcard tests/*.c tests/support/*.c)
+# Suites run side by side: the longest come first, so that none goes on alone at the end.
+LONG := cuda casting nvrtc gpu_check configs
 SUITES := $(patsubst tests/check_%.c,%,$(sort $(wildcard tests/check_*.c)))
+SUITES := $(LONG) $(filter-out $(LONG),$(SUITES))
 GPU_CHECK_C := tests/bench/golden.c $(wildcard tests/bench/gpu_*.c)
 STANDIN_C := $(filter-out %/nvrtc.c %/report.c,$(wildcard tests/cuda/*.c))
 SOURCES := $(sort $(wildcard codegen/*.[ch] codegen/families/*.[ch]))

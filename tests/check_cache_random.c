@@ -186,7 +186,7 @@ static void random_reset(trial *t) {
 
 /* The session goes on in the other cache, over whatever that one holds. */
 static void random_move(trial *t) {
-    static const char path[] = SUBJECT_FOLDER "/moved";
+    static const char path[] = "build/test-castings/cache-random-moved";
     expect(t, t->s.api->cache_save(t->s.cache, path, &t->s.err), SC_OK, "save", 0);
     expect(t, t->s.api->cache_load(t->spare, path, &t->s.err), SC_OK, "load", 0);
     sc_cache *other = t->spare;

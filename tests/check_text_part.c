@@ -115,8 +115,8 @@ START_TEST(the_text_model_is_cast_as_if_it_were_alone) {
     snprintf(from, sizeof from, "%s/config.json", plain);
     write_config(from, "build/multimodal/config.json", _i);
     size_t size, other;
-    char *alone = dump_of(plain, "build/alone.safetensors", &size);
-    char *part = dump_of("build/multimodal", "build/batch.safetensors", &other);
+    char *alone = dump_of(plain, "build/text_part-alone.safetensors", &size);
+    char *part = dump_of("build/multimodal", "build/text_part-part.safetensors", &other);
     ck_assert_uint_eq(size, other);
     ck_assert_msg(!memcmp(alone, part, size), "%s differs", forms[_i].model_type);
     free(alone);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "once.h"
 #include "run.h"
 
 #ifndef __has_feature
@@ -39,13 +40,8 @@ const char *cast_folder(const cast_shape *shape) {
     return folder;
 }
 
-/* Exports the specification and opens its library; what has been made once is handed out again. */
-static const sc_casting *make(const char *folder, const char *json, const char *options) {
+static void build(const char *folder, const char *json, const char *options) {
     char path[512];
-    for (int i = 0; i < count; i++)
-        if (!strcmp(made[i].folder, folder))
-            return made[i].casting;
-    ck_assert_int_lt(count, CASTINGS);
     ck_assert_int_eq(run(NULL, NULL, "rm -rf %s && mkdir -p %s-config", folder, folder), 0);
     snprintf(path, sizeof path, "%s-config/config.json", folder);
     cast_write(path, json, strlen(json));
@@ -54,6 +50,19 @@ static const sc_casting *make(const char *folder, const char *json, const char *
                          "make -C %s -j4 %s libcast.so",
                          path, folder, options, folder, cast_make_flags),
                      0);
+}
+
+/* Exports the specification and opens its library; what has been made once is handed out again. */
+static const sc_casting *make(const char *folder, const char *json, const char *options) {
+    char path[512];
+    for (int i = 0; i < count; i++)
+        if (!strcmp(made[i].folder, folder))
+            return made[i].casting;
+    ck_assert_int_lt(count, CASTINGS);
+    if (once_begin(folder)) {
+        build(folder, json, options);
+        once_end();
+    }
     snprintf(path, sizeof path, "%s/libcast.so", folder);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(library != NULL, "%s", dlerror());

@@ -3,8 +3,7 @@
  *
  * A shape becomes a cache specification, the command exports it, the casting's own Makefile builds
  * its library, with the sanitizers of this program, and dlopen hands it over.
- * Folders are build/test-castings/cache-SHAPE, made anew once per process; what a fixture has made
- * its forks share.
+ * Folders are build/test-castings/cache-SHAPE, made anew once in a run of the tests.
  */
 #ifndef SC_TEST_CAST_H
 #define SC_TEST_CAST_H

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cast.h"
 #include "kernels.h"
+#include "once.h"
 #include "run.h"
 #include "standin.h"
 
@@ -21,33 +21,7 @@ static struct {
 } made[CASTINGS];
 static int count;
 
-static pid_t runner; /* the process that made the suites: the tests may be its children */
-
-bool device_available(void) {
-    runner = getpid();
-    return kernels_available("tests of CUDA castings");
-}
-
-/* A casting that another test of this run has made is not made again. */
-static bool is_made(const char *folder) {
-    char path[256], text[32] = "", wanted[32];
-    snprintf(path, sizeof path, "%s/.made", folder);
-    snprintf(wanted, sizeof wanted, "%ld", (long)runner);
-    FILE *f = fopen(path, "r");
-    if (f) {
-        if (!fgets(text, sizeof text, f))
-            *text = 0;
-        fclose(f);
-    }
-    return !strcmp(text, wanted);
-}
-
-static void mark_made(const char *folder) {
-    char path[256], text[32];
-    snprintf(path, sizeof path, "%s/.made", folder);
-    snprintf(text, sizeof text, "%ld", (long)runner);
-    cast_write(path, text, strlen(text));
-}
+bool device_available(void) { return kernels_available("tests of CUDA castings"); }
 
 static void build(const char *folder, const device_casting *c, const char *model,
                   const char *options) {
@@ -80,9 +54,9 @@ const device_casting *device_cast(const char *name, const char *model, const cha
     snprintf(folder, sizeof folder, "build/test-castings/cuda-%s", name);
     snprintf(c->kernels, sizeof c->kernels, "%s/kernels.so", folder);
     snprintf(c->weights, sizeof c->weights, "%s/cast.weights", folder);
-    if (!is_made(folder)) {
+    if (once_begin(folder)) {
         build(folder, c, model, options);
-        mark_made(folder);
+        once_end();
     }
     snprintf(path, sizeof path, "%s/libcast.so", folder);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -25,7 +25,7 @@ typedef struct {
     void *library;
 } device_code;
 
-/* Of that model; made once per process, for as long as it runs. Fails the test. */
+/* Of that model, for as long as the process runs; built once in a run. Fails the test. */
 const device_code *device_code_make(int model);
 
 /* A constant of the device code: "DEVICE_BLOCK". Fails the test if support/device_code.c does not

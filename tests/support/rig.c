@@ -5,10 +5,16 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "once.h"
 
 const char rig_kernels[] = "build/test-castings/check_standin.so";
 
-void rig_build(void) { kernels_build(rig_kernels, "tests/cuda/check_standin.cu", ""); }
+void rig_build(void) {
+    if (!once_begin(rig_kernels))
+        return;
+    kernels_build(rig_kernels, "tests/cuda/check_standin.cu", "");
+    once_end();
+}
 
 void rig_check(CUresult result, const char *call, const char *file, int line) {
     const char *name = "";

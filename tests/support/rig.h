@@ -1,7 +1,7 @@
 /*
  * rig.h - a device of the stand-in driver with two streams and some events, for tests of it.
  *
- * Kernels are those of tests/cuda/check_standin.cu, built once per process by rig_build.
+ * Kernels are those of tests/cuda/check_standin.cu, built once in a run by rig_build.
  */
 #ifndef SC_TEST_RIG_H
 #define SC_TEST_RIG_H
