@@ -39,7 +39,7 @@ const char *kernels_command(void) {
     /* Fibers are nothing to TSan, whose program may load what is built without it. */
     const char *sanitize = strstr(cast_sanitize, "thread") ? "" : cast_sanitize;
     snprintf(command, sizeof command,
-             "%s -std=gnu++17 -Wall -Wextra -Werror -Wno-unknown-pragmas -ffp-contract=off -O1 -g "
+             "%s -std=gnu++17 -Wall -Wextra -Werror -Wno-unknown-pragmas -ffp-contract=off -O1 -g1 "
              "-fPIC -shared -fvisibility=hidden %s -DSLIPCAST_HOST_KERNELS "
              "-include tests/cuda/host.h -x c++ tests/cuda/host.cc",
              compiler(), sanitize);
