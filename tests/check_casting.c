@@ -617,6 +617,7 @@ static void add_all(TCase *tests) {
 Suite *casting_suite(void) {
     Suite *suite = suite_create("casting");
     TCase *tests = tcase_create("end to end");
+    tcase_add_unchecked_fixture(tests, run_share_runtime, NULL);
     tcase_set_timeout(tests, 300);
     /* Castings are the same programs whoever casts them: what sanitizers see is the casting of each
      * family, once. */

@@ -681,6 +681,7 @@ END_TEST
 
 /* Exports and builds once, before the first fork. */
 static void make_castings(void) {
+    run_share_runtime();
     ck_assert_int_eq(run(NULL, NULL, "rm -rf %s && mkdir -p %s", FOLDER, FOLDER), 0);
     for (int i = 0; i < CODECS; i++)
         cast_codec(i);

@@ -572,6 +572,7 @@ END_TEST
 
 /* Exports and builds once, before the first fork. */
 static void make_castings(void) {
+    run_share_runtime();
     all = trace_read("offload_order");
     ck_assert_int_eq(run(NULL, NULL, "rm -rf %s && mkdir -p %s", FOLDER, HOST), 0);
     for (int i = 0; i < CASES; i++) {

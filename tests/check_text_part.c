@@ -182,6 +182,7 @@ Suite *text_part_suite(void) {
     Suite *suite = suite_create("text_part");
     TCase *tests = tcase_create("text_part");
     tcase_set_timeout(tests, 300);
+    tcase_add_unchecked_fixture(tests, run_share_runtime, NULL);
     tcase_add_loop_test(tests, the_text_model_is_cast_as_if_it_were_alone, 0,
                         (int)(sizeof forms / sizeof *forms));
     tcase_add_loop_test(tests, names_become_those_of_the_text_model, 0,

@@ -54,6 +54,14 @@ int run(char **output, char **talk, const char *format, ...) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void run_share_runtime(void) {
+    char path[4096];
+    const char *cc = getenv("CC");
+    ck_assert_ptr_nonnull(realpath("tests/support/cc", path));
+    setenv("SC_TEST_CC", cc && *cc ? cc : "cc", 1);
+    setenv("CC", path, 1);
+}
+
 float *tensor_floats(const sc_tensors *tensors, const char *name, int *rank, int64_t *shape) {
     const sc_tensor *t = sc_tensors_find(tensors, name);
     ck_assert_msg(t != NULL, "%s: no tensor %s", tensors->path, name);

@@ -15,6 +15,10 @@
  * set. Returns the exit status. */
 __attribute__((format(printf, 3, 4))) int run(char **output, char **talk, const char *format, ...);
 
+/* A fixture, for what builds many castings: the files of runtime/, which all of them have, are
+ * compiled once (tests/support/cc is CC from here on). */
+void run_share_runtime(void);
+
 /* A tensor of a file as floats (caller frees), shape into shape[8]; fails the test when it is
  * missing. */
 float *tensor_floats(const sc_tensors *tensors, const char *name, int *rank, int64_t *shape);
