@@ -11,6 +11,7 @@ enum {
     MOST_BLOCKS = 1024,  /* of a decode linear: a few for each multiprocessor */
     ATTEND_QUERIES = 16, /* heads at once */
     ATTEND_WARPS = 4,
+    ATTEND_THREADS = 32 * ATTEND_WARPS,
     ATTENTION_QUERIES = 64, /* of a block of a prefill's attention */
     WIDE_HEAD = 128,        /* above it fewer keys fit at once */
     KEEP_WARPS = 8,
@@ -54,9 +55,10 @@ void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear 
     int64_t shared = half ? DECODE_WARPS * products * tile * 8
                           : DECODE_WARPS * products * tile * columns; /* floats */
     if (l->normed)
-        shared += columns * (half ? piece / 2 + 16 : piece) + columns + DECODE_WARPS;
+        shared += columns * (half ? piece / 2 + 16 : piece) + 2 * columns + DECODE_WARPS;
     sc_scope_number(s, "tiles", tiles);
-    sc_scope_number(s, "decode_grid", blocks_of(tiles, half ? MOST_BLOCKS : 2 * MOST_BLOCKS));
+    const int64_t most_blocks = (half ? MOST_BLOCKS : 2 * MOST_BLOCKS) / l->blocks;
+    sc_scope_number(s, "decode_grid", blocks_of(tiles, most(1, most_blocks)));
     sc_scope_text(s, "tile_outputs",
                   sc_pool_printf(s->pool, "%lld %s", (long long)tile,
                                  l->gated ? "pairs of outputs" : "outputs"));
@@ -100,12 +102,11 @@ static void emit_tiles(sc_scope *s, const sc_attention *a, int64_t attend_words)
 
 /* Attention by plain multiply-adds, on a float cache. */
 static void emit_float_tiles(sc_scope *s, const sc_attention *a, int64_t attend_words) {
-    enum { THREADS = 128 };
     const int64_t queries = least(a->heads / a->kv_heads, ATTEND_QUERIES);
     const int64_t widest = round_up(most(a->head_dim, a->v_head_dim), 4);
-    const int64_t tile = widest > WIDE_HEAD ? 16 : 32, team = THREADS / tile;
+    const int64_t tile = widest > WIDE_HEAD ? 16 : 32, team = ATTEND_THREADS / tile;
     const int64_t stride = widest % 8 ? widest : widest + 4; /* eight rows in other banks */
-    attend_words += queries * (round_up(a->head_dim, 4) + THREADS + 3);
+    attend_words += queries * (round_up(a->head_dim, 4) + ATTEND_THREADS + 3);
     sc_scope_number(s, "attend_shared", attend_words * 4);
     sc_scope_number(s, "attend_rows", queries);
     sc_scope_number(s, "key_depth", round_up(a->head_dim, 4));
@@ -116,6 +117,29 @@ static void emit_float_tiles(sc_scope *s, const sc_attention *a, int64_t attend_
     sc_scope_number(s, "team_fours", parts(parts(a->v_head_dim, 4), team));
     sc_scope_number(s, "dim_depth", round_up(a->head_dim, 4));
     sc_scope_number(s, "attention_shared", (2 * tile * stride + tile * (tile + 1)) * 4);
+}
+
+/* Latent attention by mma: steps of 32 dimensions of a key, then of what is key alone; a warp has a
+ * quarter of the sum's dimensions. By plain multiply-adds: 4 dimensions at a time. */
+static void emit_latent_tiles(sc_scope *s, const sc_plan *plan, const sc_attention *a,
+                              int64_t words) {
+    const int64_t queries = sc_plan_tile_heads(plan, a);
+    const int64_t key = round_up(a->head_dim, 4), depth = key + round_up(a->v_head_dim, 4);
+    const int64_t steps = parts(a->head_dim, 32) + parts(a->v_head_dim, 32);
+    const int64_t query = 16 * steps + (steps % 2 ? 0 : 16);
+    const int64_t pairs = parts(parts(a->head_dim, 16), ATTEND_WARPS);
+    const bool floats = plan->options.kv_dtype == SC_F32;
+    words += floats ? queries * (depth + ATTEND_THREADS + 3) : 16 * (query + 36 + 2 * ATTEND_WARPS);
+    sc_scope_number(s, "attend_shared", words * 4);
+    sc_scope_number(s, "key_depth", key);
+    sc_scope_number(s, "query_depth", depth);
+    sc_scope_number(s, "key_steps", parts(a->head_dim, 32));
+    sc_scope_number(s, "latent_steps", steps);
+    sc_scope_number(s, "query_words", query);
+    sc_scope_number(s, "value_pairs", pairs);
+    sc_scope_number(s, "value_blocks", pairs / 4);
+    sc_scope_number(s, "value_rest", pairs % 4);
+    sc_scope_flag(s, "has_rest", pairs % 4 > 0);
 }
 
 /* Where heads of q, k or v begin, and how far it is from row to row. */
@@ -130,6 +154,8 @@ static void emit_heads(sc_scope *s, const sc_plan *plan, const char *what, sc_sp
 
 void sc_emit_cuda_spans(sc_scope *s, const sc_plan *plan, const sc_attention *a) {
     emit_heads(s, plan, "q", a->q);
+    if (a->latent)
+        emit_heads(s, plan, "q_rope", a->q_rope);
     if (a->k.value >= 0) {
         emit_heads(s, plan, "k", a->k);
         emit_heads(s, plan, "v", a->v);
@@ -137,12 +163,21 @@ void sc_emit_cuda_spans(sc_scope *s, const sc_plan *plan, const sc_attention *a)
     sc_scope_text(s, "attended", sc_macro(s->pool, plan->graph->value[a->out.value].name));
 }
 
+void sc_emit_cuda_index(sc_scope *s, const sc_plan *plan, const sc_index *x) {
+    const int64_t at_once = most(1, least(x->heads, STAGED / 4 / x->dim / 8 * 8));
+    emit_heads(s, plan, "q", x->q);
+    emit_heads(s, plan, "k", x->k);
+    emit_heads(s, plan, "weights", x->weights);
+    sc_scope_number(s, "index_at_once", at_once);
+    sc_scope_number(s, "index_shared", at_once * x->dim * 4);
+}
+
 void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention *a, int shape) {
     const bool floats = plan->options.kv_dtype == SC_F32;
-    const int64_t group = a->heads / a->kv_heads, queries = least(group, ATTEND_QUERIES);
+    const int64_t group = sc_plan_tile_heads(plan, a), queries = least(group, ATTEND_QUERIES);
     const int64_t widest = most(a->head_dim, a->v_head_dim);
     const int64_t heads = a->heads + (a->k.value >= 0 ? 2 * a->kv_heads : 0);
-    const int64_t splits = sc_plan_splits(plan, &plan->shape[shape]);
+    const int64_t splits = sc_plan_splits(plan, a, &plan->shape[shape]);
     const sc_value *out = &plan->graph->value[a->out.value];
     const bool is_read = is_half(plan->options.dtype) && plan->device.value[a->out.value].floats;
     sc_emit_cuda_spans(s, plan, a);
@@ -154,15 +189,21 @@ void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention
                                  is_read ? "STRIDE" : "DEPTH"));
     sc_scope_flag(s, "scored", a->softcap > 0 || a->alibi);
     sc_scope_number(s, "head_dim", a->head_dim);
+    sc_scope_number(s, "v_head_dim", a->v_head_dim);
     sc_scope_number(s, "attend_splits", splits);
+    sc_scope_number(s, "attend_tiles", sc_plan_tiles(plan, a));
+    sc_scope_text(s, "sum_dim",
+                  sc_pool_printf(s->pool, "SHAPE%d_%sDIM", shape, a->latent ? "" : "V_"));
     sc_scope_number(s, "device_group", group);
     sc_scope_number(s, "attend_queries", queries);
     sc_scope_number(s, "widest_head", widest);
     sc_scope_number(s, "keep_shared", KEEP_WARPS * widest * 4);
     sc_scope_number(s, "keep_grid", parts(heads, KEEP_HEADS));
-    /* The part of attend's shared memory that both have: heads, factors of shares, a flag. */
-    const int64_t words = ATTEND_WARPS * a->head_dim + queries * splits + 1;
-    if (floats)
+    /* The part of attend's shared memory that all have: factors of shares, a flag; then heads. */
+    const int64_t shares = queries * splits + 1, words = ATTEND_WARPS * a->head_dim + shares;
+    if (a->latent)
+        emit_latent_tiles(s, plan, a, shares);
+    else if (floats)
         emit_float_tiles(s, a, words);
     else
         emit_tiles(s, a, words);
@@ -209,6 +250,9 @@ void sc_emit_cuda(sc_scope *top, const sc_plan *plan) {
     sc_scope_number(top, "device_arrived", d->arrived);
     sc_scope_number(top, "device_angles", angles);
     sc_scope_number(top, "device_expert_depth", d->expert_depth);
+    sc_scope_number(top, "index_rows", d->index_rows);
+    sc_scope_number(top, "index_scores_stride", d->index_stride);
+    sc_scope_number(top, "index_chosen", d->index_chosen);
     sc_scope_number(top, "expert_outputs",
                     is_half(plan->options.dtype) ? HALF_OUTPUTS : FLOAT_OUTPUTS);
     sc_scope_number(top, "decode_rows", DECODE_ROWS);

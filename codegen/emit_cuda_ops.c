@@ -122,7 +122,7 @@ const char *sc_cuda_act(sc_cuda_set *set, sc_activation act) {
 /* ---- rows ---- */
 
 /* What each function is given, letter by letter: a, b the rows that are read, o what is written, as
- * floats and as operands, w, W the weights, 0 … 3 the counts, f, g the factors, p the token's
+ * floats and as operands, w, W the weights, 0 … 5 the counts, f, g the factors, p the token's
  * position, i its id, t the activation, r the rope, d a weight's row, s shared memory for sums. */
 static const struct {
     const char *function, *arguments;
@@ -131,7 +131,8 @@ static const struct {
     [SC_ROW_LAYER_NORM] = { "layer_norm", "awW012fos" },
     [SC_ROW_ADD] = { "add", "afbg0o" },
     [SC_ROW_ROPE_PAIRS] = { "rope_pairs", "a01ro" },
-    [SC_ROW_ROUTE] = { "route", "awW0123fo" },
+    [SC_ROW_ROPE] = { "rope", "a0123ro" },
+    [SC_ROW_ROUTE] = { "route", "awW012345fo" },
     [SC_ROW_POSITION] = { "add_position", "awdp10o" },
     [SC_ROW_TEMPERATURE] = { "temperature", "ap1f0o" },
     [SC_ROW_MULTIPLY] = { "multiply", "ab0o" },
@@ -369,9 +370,16 @@ static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
 static void emit_kernel(sc_cuda_set *set, sc_scope *s, const char *name, const sc_linear *l,
                         const sc_row_op *norm, bool chosen) {
     const sc_plan *plan = set->plan;
+    const int blocks = l->w && !chosen ? l->w->blocks : 1;
     sc_scope_text(s, "fn", name);
     sc_scope_text(s, "fn_pad", sc_blanks(set->top->pool, name));
+    sc_scope_number(s, "in", l->in);
     sc_scope_number(s, "out", l->out);
+    sc_scope_number(s, "blocks", blocks);
+    sc_scope_number(s, "outs", blocks * l->out);
+    sc_scope_flag(s, "several", blocks > 1);
+    sc_scope_number(s, "block_x", l->x_step);
+    sc_scope_number(s, "block_y", l->y_step);
     sc_scope_number(s, "device_depth", sc_plan_depth(plan, l->in));
     sc_scope_number(s, "device_out", l->gated ? 2 * l->out : l->out);
     sc_scope_text(s, "made", made_text(set, l));
@@ -382,19 +390,36 @@ static void emit_kernel(sc_cuda_set *set, sc_scope *s, const char *name, const s
     sc_scope_flag(s, "weighed", false);
     sc_scope_flag(s, "device_halves", !is_single(set));
     sc_scope_flag(s, "decode_linears", sc_cuda_decodes(plan));
+    const bool centred = norm && norm->kind == SC_ROW_LAYER_NORM;
     sc_scope_flag(s, "normed", norm != NULL);
+    sc_scope_flag(s, "norm_biased", norm && norm->w2);
     if (norm) {
+        sc_scope_flag(s, "rms", !centred);
+        sc_scope_text(s, "centred", centred ? "true" : "false");
         sc_scope_number(s, "norm_width", norm->n[1]);
         sc_scope_real(s, "norm_eps", norm->f[0]);
     }
-    const sc_cuda_linear shape = {
-        .in = l->in, .out = l->out, .normed = norm, .gated = l->gated, .chosen = chosen
-    };
+    const sc_cuda_linear shape = { .in = l->in,
+                                   .out = l->out,
+                                   .blocks = blocks,
+                                   .normed = norm,
+                                   .gated = l->gated,
+                                   .chosen = chosen };
     sc_emit_cuda_linear(s, plan, &shape);
 }
 
+/* Whether some of the operands that a linear reads do not begin at whole loads. */
+static bool is_scattered(const sc_cuda_set *set, sc_span x, int64_t x_step) {
+    const int64_t load = is_single(set) ? 4 : 8;
+    return x.at % load || x_step % load;
+}
+
 /* Where x is: as operands for products, and as a kernel of decode takes it. */
-static void emit_source(const sc_cuda_set *set, sc_scope *s, sc_span x, const sc_row_op *norm) {
+static void emit_source(sc_cuda_set *set, sc_scope *s, sc_span x, int64_t x_step,
+                        const sc_row_op *norm) {
+    const bool scattered = is_scattered(set, x, x_step);
+    set->scattered |= scattered;
+    sc_scope_flag(s, "scattered", scattered);
     sc_scope_text(s, "x_at", operands_at(set, x));
     sc_scope_text(s, "x_row", with_suffix(set, x, "_DEPTH"));
     sc_scope_text(s, "decode_x_at", norm ? sc_cuda_floats_at(set, norm->a) : operands_at(set, x));
@@ -416,7 +441,7 @@ static void new_linear(sc_cuda_set *set, const char *name, const sc_linear *l,
     const char *norm_fn = norm ? rows_name(set, norm) : NULL;
     sc_scope s = sc_scope_item(set->top, "device_linears");
     emit_kernel(set, &s, name, l, folded, false);
-    emit_source(set, &s, l->x, folded);
+    emit_source(set, &s, l->x, l->x_step, folded);
     sc_cuda_target(set, &s, l->y);
     sc_scope_text(&s, "what", linear_what(set, l));
     sc_scope_flag(&s, "ended", sc_plan_ends(set->plan, l));
@@ -426,6 +451,15 @@ static void new_linear(sc_cuda_set *set, const char *name, const sc_linear *l,
         sc_scope_text(&s, "norm_fn", norm_fn);
     if (s.rc)
         set->top->rc = s.rc;
+}
+
+/* The weights of the norm that a linear takes in, NULL: none. */
+static void emit_folded(const sc_cuda_set *set, sc_scope *s, const sc_row_op *norm) {
+    const bool biased = norm && norm->w2;
+    sc_scope_flag(s, "normed", norm != NULL);
+    sc_scope_flag(s, "norm_biased", biased);
+    sc_scope_text(s, "norm_w", sc_cuda_weight_at(set, norm ? norm->w : NULL));
+    sc_scope_text(s, "norm_b", sc_cuda_weight_at(set, biased ? norm->w2 : NULL));
 }
 
 static void emit_linear(sc_cuda_set *set, sc_scope *item, const sc_op *op, const row_chain *norm) {
@@ -442,9 +476,7 @@ static void emit_linear(sc_cuda_set *set, sc_scope *item, const sc_op *op, const
         new_linear(set, name, l, norm);
     sc_scope body = sc_scope_item(item, "linear");
     sc_scope_text(&body, "fn", name);
-    sc_scope_flag(&body, "normed", norm != NULL);
-    if (norm)
-        sc_scope_text(&body, "norm_w", sc_cuda_weight_at(set, norm->weight[0]));
+    emit_folded(set, &body, norm ? &norm->list->op[norm->first].row : NULL);
     sc_scope_text(&body, "linear_w", sc_cuda_weight_at(set, l->w));
     sc_scope_text(&body, "bias_w", sc_cuda_weight_at(set, l->bias));
     if (body.rc)
@@ -456,14 +488,13 @@ static void emit_head(sc_cuda_set *set) {
     sc_pool *pool = set->top->pool;
     const sc_graph *g = set->plan->graph;
     char number[SC_FLOAT_LITERAL];
-    const row_chain last = chain_from(&g->last, g->last.ops ? g->last.ops - 1 : 0);
     const sc_row_op *norm = sc_plan_folded(g, &g->last, g->last.ops);
     const sc_linear l = {
         .in = g->lm_head->in, .out = g->vocab, .bias = g->lm_head_bias, .scale = g->logits_scale
     };
     sc_scope s = sc_scope_item(set->top, "head_linears");
     emit_kernel(set, &s, "lm_head", &l, norm, false);
-    emit_source(set, &s, g->head_in, norm);
+    emit_source(set, &s, g->head_in, 0, norm);
     if (g->logits_softcap > 0)
         sc_scope_text(&s, "made",
                       sc_pool_printf(pool, "softcap(%s, %s)", made_text(set, &l),
@@ -477,7 +508,8 @@ static void emit_head(sc_cuda_set *set) {
     sc_scope_text(&s, "sums_row", "VOCAB");
     sc_scope_number(&s, "x_size", is_single(set) ? 4 : 2);
     sc_scope_number(&s, "decode_x_size", is_single(set) || norm ? 4 : 2);
-    sc_scope_text(&s, "norm_w", norm ? sc_cuda_weight_at(set, last.weight[0]) : "NULL");
+    sc_scope_text(&s, "norm_w", sc_cuda_weight_at(set, norm ? norm->w : NULL));
+    sc_scope_text(&s, "norm_b", sc_cuda_weight_at(set, norm ? norm->w2 : NULL));
     sc_scope_text(&s, "bias_w", sc_cuda_weight_at(set, g->lm_head_bias));
     /* Whether operations come between the layers and the head, and even where decode's head takes
      * its norm in. */
@@ -496,6 +528,8 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
     sc_scope_text(&body, "q_norm_w", sc_cuda_weight_at(set, a->q_norm));
     sc_scope_text(&body, "k_norm_w", sc_cuda_weight_at(set, a->k_norm));
     const bool keeps = a->k.value >= 0;
+    sc_scope_flag(&body, "latent", a->latent);
+    sc_scope_flag(&body, "expanded", !a->latent);
     sc_scope_flag(&body, "keeps", keeps);
     sc_scope_flag(&body, "offloading", set->plan->options.offloading); /* names source within */
     sc_scope_text(
@@ -505,6 +539,13 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
     sc_scope_flag(&body, "sinks", a->sinks != NULL);
     if (a->sinks)
         sc_scope_text(&body, "sinks_w", sc_cuda_weight_at(set, a->sinks));
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
+static void emit_index(const sc_cuda_set *set, sc_scope *item) {
+    sc_scope body = sc_scope_item(item, "index");
+    sc_scope_number(&body, "index_id", set->kind);
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -537,6 +578,7 @@ static void add_expert_linear(sc_cuda_set *set, sc_scope *mixture, const char *n
                              : "act(gate) * up of each choice");
     sc_scope_text(&s, "choice_row",
                   up ? sc_pool_printf(pool, "choice / %lld", (long long)e->top_k) : "choice");
+    sc_scope_flag(&s, "scattered", false);
     sc_scope_text(&s, "x_row", up ? with_suffix(set, e->x, "_DEPTH") : "EXPERT_DEPTH");
     sc_scope_text(&s, "y_ctype", floats ? "float" : "operand");
     sc_scope_text(&s, "y_from", floats ? "" : "operand_of");
@@ -600,6 +642,8 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
             emit_linear(set, &item, op, folded ? &chain : NULL);
         else if (op->kind == SC_OP_ATTENTION)
             emit_attention(set, &item, &op->attention);
+        else if (op->kind == SC_OP_INDEX)
+            emit_index(set, &item);
         else if (op->kind == SC_OP_CONV)
             sc_cuda_conv(set, &item, op);
         else if (op->kind == SC_OP_STATE_SPACE)
@@ -652,5 +696,6 @@ void sc_cuda_end(sc_cuda_set *set) {
         sc_scope_flag(set->top, sc_pool_printf(set->top->pool, "acts_%s", act_names[i]),
                       set->act[i]);
     sc_scope_flag(set->top, "caps", caps);
+    sc_scope_flag(set->top, "scattered", set->scattered);
     sc_scope_flag(set->top, "limits", set->limits);
 }

@@ -20,6 +20,7 @@ typedef struct {
     int kernels;
     sc_cuda_kernel *kernel;
     bool act[SC_ACTS], limits; /* what some linear ends with */
+    bool scattered;            /* some linear's operands do not begin at whole loads */
 } sc_cuda_set;
 
 int sc_cuda_begin(sc_cuda_set *set, sc_error *err);

@@ -470,6 +470,8 @@ static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int la
     sc_scope_text(&s, "q", sc_row_of(set, x->q));
     sc_scope_text(&s, "k", sc_row_of(set, x->k));
     sc_scope_text(&s, "weights", sc_row_of(set, x->weights));
+    if (set->plan->options.cuda)
+        sc_emit_cuda_index(&s, set->plan, x);
     sc_emit_call(set, item, "index", &s);
 }
 

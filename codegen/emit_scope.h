@@ -40,6 +40,7 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err);
  * added to the item of a linear or an attention. */
 typedef struct {
     int64_t in, out; /* out: of each of a gated pair */
+    int blocks;      /* of so many linears side by side */
     bool normed;     /* x is floats, normed on the way */
     bool gated;
     bool chosen; /* one row of x, by the weights of one of its experts */
@@ -50,6 +51,7 @@ bool sc_cuda_decodes(const sc_plan *plan);
 void sc_emit_cuda(sc_scope *top, const sc_plan *plan);
 void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear *l);
 void sc_emit_cuda_attention(sc_scope *s, const sc_plan *plan, const sc_attention *a, int shape);
+void sc_emit_cuda_index(sc_scope *s, const sc_plan *plan, const sc_index *x);
 /* Where it finds q, k and v, and puts what it makes: for its kernels and their launches. */
 void sc_emit_cuda_spans(sc_scope *s, const sc_plan *plan, const sc_attention *a);
 /* emit_device.c: a CUDA casting's weights and buffers on the device. */

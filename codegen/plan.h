@@ -114,6 +114,9 @@ typedef struct {
     int64_t sums_stride;             /* floats of a row of what sc_plan_ends */
     int64_t query_width;             /* of a row of queries in the cache's dtype */
     int64_t partial_floats, arrived; /* of the split attention */
+    int64_t index_rows;              /* queries that an indexer scores at once; 0: there is none */
+    int64_t index_stride;            /* floats of a query's scores */
+    int64_t index_chosen;            /* slots that are listed for a query */
     int64_t expert_depth;            /* of a row that one expert's ffn makes */
     size_t staging_bytes;            /* of panels on their way into rows, one of two halves */
     size_t workspace_bytes;          /* for cuBLASLt */
@@ -192,9 +195,14 @@ bool sc_plan_ends(const sc_plan *plan, const sc_linear *linear);
 /* Whether a value's floats and operands are two buffers. */
 bool sc_plan_has_twin(const sc_plan *plan, int value);
 
-/* Blocks that share a row's and kv_head's attention to one token: enough to fill a large device,
+/* Attention to one token is that of so many tiles of heads, with so many heads each: those on one
+ * kv_head, or some that share a latent key. */
+int64_t sc_plan_tiles(const sc_plan *plan, const sc_attention *attention);
+int64_t sc_plan_tile_heads(const sc_plan *plan, const sc_attention *attention);
+/* Blocks that share a row's and tile's attention to one token: enough to fill a large device,
  * each with 64 slots at least, and no more than one of them adds up. */
-int64_t sc_plan_splits(const sc_plan *plan, const sc_cache_shape *shape);
+int64_t sc_plan_splits(const sc_plan *plan, const sc_attention *attention,
+                       const sc_cache_shape *shape);
 /* Elements of a row of in weights or operands on a device: whole 16 bytes. */
 int64_t sc_plan_depth(const sc_plan *plan, int64_t in);
 

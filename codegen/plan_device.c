@@ -9,6 +9,7 @@ enum {
     ROWS = 1024,       /* rows of activations that a pass has, where the batch allows */
     LEAST_BLOCK = 16,  /* tokens of a pass, however wide the batch is */
     HEAD_ROWS = 64,    /* rows of logits at once */
+    INDEX_ROWS = 64,   /* queries that an indexer scores at once */
     BLOCKS = 256,      /* of attention to one token: a few per multiprocessor */
     LEAST_SLOTS = 64,  /* of one such block */
     MOST_SPLITS = 128, /* blocks whose parts one of them adds up */
@@ -39,8 +40,19 @@ static int place(sc_buffer *place, size_t *end, int64_t a, int64_t b, int64_t c,
     return __builtin_add_overflow(place->offset, place->bytes, end) ? too_big(err) : SC_OK;
 }
 
-int64_t sc_plan_splits(const sc_plan *plan, const sc_cache_shape *shape) {
-    const int64_t wanted = BLOCKS / (plan->options.batch_size * shape->kv_heads);
+/* Latent queries are long: of floats fewer have room at once. */
+int64_t sc_plan_tile_heads(const sc_plan *plan, const sc_attention *a) {
+    const int64_t most_heads = plan->options.kv_dtype == SC_F32 ? 8 : 16;
+    return a->latent ? least(a->heads, most_heads) : a->heads / a->kv_heads;
+}
+
+int64_t sc_plan_tiles(const sc_plan *plan, const sc_attention *a) {
+    const int64_t heads = sc_plan_tile_heads(plan, a);
+    return (a->heads + heads - 1) / heads;
+}
+
+int64_t sc_plan_splits(const sc_plan *plan, const sc_attention *a, const sc_cache_shape *shape) {
+    const int64_t wanted = BLOCKS / (plan->options.batch_size * sc_plan_tiles(plan, a));
     const int64_t whole = (shape->length + LEAST_SLOTS - 1) / LEAST_SLOTS;
     return most(1, least(wanted, least(MOST_SPLITS, whole)));
 }
@@ -129,6 +141,8 @@ static void mark_list(sc_plan *plan, const sc_op_list *list) {
             mark_floats(plan, op->attention.q);
             mark_floats(plan, op->attention.k);
             mark_floats(plan, op->attention.v);
+            if (op->attention.latent)
+                mark_floats(plan, op->attention.q_rope);
             value[op->attention.out.value].operands = true;
         } else if (op->kind == SC_OP_CONV) {
             mark_floats(plan, op->conv.x);
@@ -143,6 +157,10 @@ static void mark_list(sc_plan *plan, const sc_op_list *list) {
             mark_floats(plan, op->delta_rule.v);
             mark_floats(plan, op->delta_rule.a);
             mark_floats(plan, op->delta_rule.b);
+        } else if (op->kind == SC_OP_INDEX) {
+            mark_floats(plan, op->index.q);
+            mark_floats(plan, op->index.k);
+            mark_floats(plan, op->index.weights);
         } else {
             value[op->experts.x.value].operands = true;
             mark_floats(plan, op->experts.route);
@@ -174,15 +192,22 @@ static void widen_list(sc_plan *plan, const sc_op_list *list, const sc_cache_sha
     for (int i = 0; i < list->ops; i++) {
         const sc_op *op = &list->op[i];
         if (op->kind == SC_OP_LINEAR && sc_plan_ends(plan, &op->linear)) {
-            const int64_t out = op->linear.out;
+            const int64_t out = op->linear.out * op->linear.w->blocks;
             d->sums_stride = most(d->sums_stride, round_up(op->linear.gated ? 2 * out : out, 4));
         } else if (op->kind == SC_OP_ATTENTION && shape) {
             const sc_attention *a = &op->attention;
-            const int64_t group = a->heads / a->kv_heads, splits = sc_plan_splits(plan, shape);
-            d->query_width = most(d->query_width, a->heads * a->head_dim);
-            d->arrived = most(d->arrived, batch * a->kv_heads);
-            d->partial_floats =
-                most(d->partial_floats, batch * a->kv_heads * splits * group * (a->v_head_dim + 2));
+            const int64_t query = a->head_dim + (a->latent ? a->v_head_dim : 0);
+            const int64_t tiles = batch * sc_plan_tiles(plan, a);
+            const int64_t parts = sc_plan_splits(plan, a, shape) * sc_plan_tile_heads(plan, a);
+            const int64_t sum = a->latent ? a->head_dim : a->v_head_dim;
+            d->query_width = most(d->query_width, a->heads * query);
+            d->arrived = most(d->arrived, tiles);
+            d->partial_floats = most(d->partial_floats, tiles * parts * (sum + 2));
+        } else if (op->kind == SC_OP_INDEX) {
+            const int64_t slots = plan->options.max_cache_len;
+            d->index_rows = INDEX_ROWS;
+            d->index_stride = round_up(slots, 4);
+            d->index_chosen = most(d->index_chosen, least(op->index.top_k, slots));
         } else if (op->kind == SC_OP_EXPERTS)
             d->expert_depth = most(d->expert_depth, sc_plan_depth(plan, op->experts.ffn));
     }
@@ -249,6 +274,9 @@ static int plan_scratch(sc_plan *plan, sc_pool *pool, sc_error *err) {
         { "angles", "cos and sin of positions, float", rows, angles, 4 },
         { "partial", "parts of attention to one token, float", 1, d->partial_floats, 4 },
         { "arrived", "how many of them are there, unsigned", 1, d->arrived, 4 },
+        { "index_scores", "an indexer's scores of some queries, float", d->index_rows,
+          d->index_stride, 4 },
+        { "index_chosen", "slots that each query sees, int", rows, d->index_chosen, 4 },
         { "expert_ranges", "where each expert's choices are, int", plan->experts, 2, 4 },
         { "expert_order", "choices by expert, int", 1, choices, 4 },
         { "expert_ffn", "of each choice, operands", choices, d->expert_depth, size },

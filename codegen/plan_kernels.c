@@ -8,21 +8,50 @@
 static bool is_between(int64_t n, int64_t most) { return n >= 0 && n <= most; }
 
 static const bool has_row_kernel[SC_ROWS] = {
-    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true,   [SC_ROW_ADD] = true,
-    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROUTE] = true,        [SC_ROW_POSITION] = true,
-    [SC_ROW_TEMPERATURE] = true, [SC_ROW_MULTIPLY] = true,     [SC_ROW_TIMES] = true,
-    [SC_ROW_SILU_GATE] = true,   [SC_ROW_SIGMOID_GATE] = true, [SC_ROW_SCALE] = true,
-    [SC_ROW_LOOKUP] = true,      [SC_ROW_TANH] = true,         [SC_ROW_MAGNITUDE] = true,
-    [SC_ROW_PREDICT] = true,     [SC_ROW_CORRECT] = true,      [SC_ROW_SPARSE_GATE] = true,
+    [SC_ROW_RMS_NORM] = true,    [SC_ROW_LAYER_NORM] = true,  [SC_ROW_ADD] = true,
+    [SC_ROW_ROPE_PAIRS] = true,  [SC_ROW_ROPE] = true,        [SC_ROW_ROUTE] = true,
+    [SC_ROW_POSITION] = true,    [SC_ROW_TEMPERATURE] = true, [SC_ROW_MULTIPLY] = true,
+    [SC_ROW_TIMES] = true,       [SC_ROW_SILU_GATE] = true,   [SC_ROW_SIGMOID_GATE] = true,
+    [SC_ROW_SCALE] = true,       [SC_ROW_LOOKUP] = true,      [SC_ROW_TANH] = true,
+    [SC_ROW_MAGNITUDE] = true,   [SC_ROW_PREDICT] = true,     [SC_ROW_CORRECT] = true,
+    [SC_ROW_SPARSE_GATE] = true,
 };
+
+/* A warp knows of each lane's group of experts whether it is among the best. Rows that rope leaves
+ * as they are have no operands to be left so. */
+static bool has_row(const sc_graph *g, const sc_row_op *r) {
+    enum { MOST_GROUPS = 32 };
+    if (r->kind == SC_ROW_ROUTE && r->n[4] > MOST_GROUPS)
+        return false;
+    if (r->kind == SC_ROW_ROPE && r->a.value == r->out.value && g->value[r->out.value].operand)
+        return false;
+    return has_row_kernel[r->kind];
+}
 
 /* Whether a linear writes what it reads. */
 static bool is_overlap(const sc_linear *l) {
-    return l->x.value == l->y.value && l->x.at < l->y.at + l->out && l->y.at < l->x.at + l->in;
+    const int64_t last = l->w->blocks - 1, in = l->in + last * l->x_step;
+    const int64_t out = l->out + last * l->y_step;
+    return l->x.value == l->y.value && l->x.at < l->y.at + out && l->y.at < l->x.at + in;
+}
+
+/* Of several linears side by side: outputs without a gap, which end as those of one do. */
+static bool is_together(const sc_linear *l) {
+    return l->w->blocks == 1 || (l->y_step == l->out && !l->bias && !l->gated);
 }
 
 /* Of the list's layer: one span for all its layers is what launches know. */
 static bool is_fixed(sc_span span) { return !span.step; }
+
+/* Latent attention is that of DeepSeek: one key of all heads, which the whole cache shows; some of
+ * its queries fit in shared memory. */
+static bool has_attention(const sc_attention *a) {
+    enum { MOST_LATENT = 1024 };
+    const bool plain = a->kv_heads == 1 && !a->window && !a->softcap && !a->alibi && !a->sinks &&
+                       !a->q_norm && !a->k_norm && a->rope < 0 && a->k.value >= 0;
+    return a->latent ? plain && is_fixed(a->q_rope) && a->head_dim + a->v_head_dim <= MOST_LATENT
+                     : !a->indexed;
+}
 
 /* Whether what is known here of an operation is all there is to it: its text says everything that
  * changes what it computes. */
@@ -30,8 +59,7 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
     sc_op known = { .kind = op->kind };
     if (op->kind == SC_OP_ROW) {
         const sc_row_op *r = &op->row;
-        const bool grouped = r->kind == SC_ROW_ROUTE && r->n[4] > 1;
-        if (!has_row_kernel[r->kind] || grouped)
+        if (!has_row(g, r))
             return false;
         known.row = (sc_row_op){ .kind = r->kind,
                                  .a = r->a,
@@ -51,11 +79,13 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                     .y = l->y,
                                     .in = l->in,
                                     .out = l->out,
+                                    .x_step = l->x_step,
+                                    .y_step = l->y_step,
                                     .gated = l->gated,
                                     .add = l->add,
                                     .act = l->act,
                                     .scale = l->scale };
-        if (!is_between((int)l->act, SC_ACT_RELU2) || is_overlap(l) || l->w->blocks > 1 ||
+        if (!is_between((int)l->act, SC_ACT_RELU2) || is_overlap(l) || !is_together(l) ||
             !is_fixed(l->x) || !is_fixed(l->y))
             return false;
     } else if (op->kind == SC_OP_ATTENTION) {
@@ -78,9 +108,12 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
                                           .alibi = a->alibi,
                                           .sinks = a->sinks,
                                           .chunked = a->chunked,
+                                          .latent = a->latent,
+                                          .indexed = a->indexed,
+                                          .q_rope = a->q_rope,
                                           .rope = a->rope };
-        if (a->q.value < 0 || (a->k.value < 0) != (a->v.value < 0) || a->out.at ||
-            !is_fixed(a->q) || !is_fixed(a->k) || !is_fixed(a->v))
+        if (!has_attention(a) || a->q.value < 0 || (a->k.value < 0) != (a->v.value < 0) ||
+            a->out.at || !is_fixed(a->q) || !is_fixed(a->k) || !is_fixed(a->v))
             return false;
     } else if (op->kind == SC_OP_EXPERTS) {
         const sc_experts *e = &op->experts;
@@ -149,19 +182,26 @@ static bool is_known(sc_pool *pool, const sc_graph *g, const sc_op *op) {
         if (!is_fixed(d->q) || !is_fixed(d->k) || !is_fixed(d->v) || !is_fixed(d->y) ||
             !is_fixed(d->a) || !is_fixed(d->b))
             return false;
-    } else
-        return false;
+    } else {                      /* SC_OP_INDEX */
+        enum { MOST_DIM = 8192 }; /* floats in shared memory */
+        const sc_index *x = &op->index;
+        known.index = (sc_index){ .heads = x->heads,
+                                  .dim = x->dim,
+                                  .top_k = x->top_k,
+                                  .q = x->q,
+                                  .k = x->k,
+                                  .weights = x->weights };
+        if (x->dim > MOST_DIM || !is_fixed(x->q) || !is_fixed(x->k) || !is_fixed(x->weights))
+            return false;
+    }
     const char *all = sc_op_text(pool, g, op), *ours = sc_op_text(pool, g, &known);
     return all && ours && !strcmp(all, ours);
 }
 
-/* Operands are read 16 bytes at a time. */
+/* Experts read operands 16 bytes at a time. */
 static bool is_aligned(const sc_op *op) {
     enum { LOAD = 8 };
-    const int64_t at = op->kind == SC_OP_LINEAR    ? op->linear.x.at
-                       : op->kind == SC_OP_EXPERTS ? op->experts.x.at
-                                                   : 0;
-    return at % LOAD == 0;
+    return op->kind != SC_OP_EXPERTS || op->experts.x.at % LOAD == 0;
 }
 
 /* Whether an operation of rows reads the value as floats. */
@@ -199,7 +239,7 @@ static int check_list(const sc_graph *g, sc_pool *pool, const sc_op_list *list, 
             continue;
         const char *text = sc_op_text(pool, g, op);
         return sc_fail(err, SC_EUSAGE,
-                       "--target cuda: %s: \"%s\" has no kernel yet (take --target cpu)", g->family,
+                       "--target cuda: %s: \"%s\" has no kernel (take --target cpu)", g->family,
                        text ? text : "an operation");
     }
     return SC_OK;
@@ -223,7 +263,8 @@ static bool reads(const sc_op *op, int value) {
         return op->linear.x.value == value || (op->linear.add && op->linear.y.value == value);
     case SC_OP_ATTENTION:
         return op->attention.q.value == value || op->attention.k.value == value ||
-               op->attention.v.value == value;
+               op->attention.v.value == value ||
+               (op->attention.latent && op->attention.q_rope.value == value);
     case SC_OP_EXPERTS:
         return op->experts.x.value == value || op->experts.route.value == value ||
                op->experts.out.value == value;
@@ -236,9 +277,11 @@ static bool reads(const sc_op *op, int value) {
         return op->delta_rule.q.value == value || op->delta_rule.k.value == value ||
                op->delta_rule.v.value == value || op->delta_rule.a.value == value ||
                op->delta_rule.b.value == value;
-    default:
-        return true;
+    case SC_OP_INDEX:
+        return op->index.q.value == value || op->index.k.value == value ||
+               op->index.weights.value == value;
     }
+    return true;
 }
 
 /* Whether nothing of what the value was is left. */
@@ -246,7 +289,7 @@ static bool overwrites(const sc_graph *g, const sc_op *op, int value) {
     const int64_t width = g->value[value].width;
     const sc_row_op *r = &op->row;
     if (op->kind == SC_OP_LINEAR)
-        return op->linear.y.value == value && op->linear.out == width;
+        return op->linear.y.value == value && op->linear.out * op->linear.w->blocks == width;
     return op->kind == SC_OP_ROW && r->out.value == value &&
            (r->kind == SC_ROW_RMS_NORM || r->kind == SC_ROW_LAYER_NORM) &&
            r->n[0] * r->n[1] == width;
@@ -288,13 +331,14 @@ const sc_row_op *sc_plan_folded(const sc_graph *graph, const sc_op_list *list, i
         return NULL;
     const sc_row_op *norm = &list->op[i - 1].row;
     const sc_linear *l = head ? NULL : &list->op[i].linear;
-    if (!head && list->op[i].kind != SC_OP_LINEAR)
+    if (!head && (list->op[i].kind != SC_OP_LINEAR || l->w->blocks > 1))
         return NULL;
     const sc_span x = head ? graph->head_in : l->x;
     const int64_t in = head ? graph->lm_head->in : l->in;
-    if (norm->kind != SC_ROW_RMS_NORM || !norm->w || norm->n[0] != 1 || norm->n[1] != in ||
-        norm->a.at || norm->out.at || x.at || norm->out.value != x.value ||
-        norm->a.value == x.value || (l && l->y.value == norm->a.value))
+    const bool is_norm = norm->kind == SC_ROW_RMS_NORM || norm->kind == SC_ROW_LAYER_NORM;
+    if (!is_norm || !norm->w || norm->n[0] != 1 || norm->n[1] != in || norm->a.at || norm->out.at ||
+        x.at || norm->out.value != x.value || norm->a.value == x.value ||
+        (l && l->y.value == norm->a.value))
         return NULL;
     return is_read_later(graph, list, i + 1, x.value) ? NULL : norm;
 }

@@ -2,7 +2,7 @@
 #include "cublaslt.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,10 @@ enum {
     LAYOUT_ROWS = 2,
     LAYOUT_COLS = 3,
     LAYOUT_LD = 4,
+    LAYOUT_BATCH_COUNT = 5,
+    LAYOUT_BATCH_OFFSET = 6,
     PREF_MAX_WORKSPACE_BYTES = 1,
+    PREF_ALIGNMENT_A_BYTES = 5, /* then of B, C, D */
     STATUS_NOT_SUPPORTED = 15
 };
 
@@ -54,9 +57,15 @@ typedef struct {
       (handle, desc, const void *, const void *, layout, const void *, layout, const void *,       \
        const void *, layout, void *, layout, const algorithm *, void *, size_t, CUstream))
 
+/* What cuBLASLt chooses by. */
+typedef struct {
+    int64_t out, in, depth, rows, x_stride, y_stride, count, x_step, y_step;
+    int64_t w_bytes, x_bytes, y_bytes; /* that the addresses of each are multiples of */
+} subject;
+
 /* A product that was asked for, and how cuBLASLt would do it. */
 typedef struct {
-    int64_t out, depth, x_stride, y_stride, rows;
+    subject of;
     algorithm algo;
 } choice;
 
@@ -67,6 +76,7 @@ struct sc_products {
 #define MEMBER(name, arguments) status(*name) arguments;
     FUNCTIONS(MEMBER)
 #undef MEMBER
+    sc_product_type type;
     handle handle;
     desc product;
     layout w, x, y;
@@ -98,7 +108,7 @@ static int load(sc_products *p, sc_error *err) {
     return SC_OK;
 }
 
-static status make(sc_products *p, sc_product_type type) {
+static status make(sc_products *p) {
     const int transposed = OP_T;
     status s = p->Create(&p->handle);
     if (!s)
@@ -106,9 +116,9 @@ static status make(sc_products *p, sc_product_type type) {
     if (!s)
         s = p->MatmulDescSetAttribute(p->product, DESC_TRANSA, &transposed, sizeof transposed);
     if (!s)
-        s = p->MatrixLayoutCreate(&p->w, (int)type, 16, 16, 16);
+        s = p->MatrixLayoutCreate(&p->w, (int)p->type, 16, 16, 16);
     if (!s)
-        s = p->MatrixLayoutCreate(&p->x, (int)type, 16, 16, 16);
+        s = p->MatrixLayoutCreate(&p->x, (int)p->type, 16, 16, 16);
     if (!s)
         s = p->MatrixLayoutCreate(&p->y, SC_PRODUCT_F32, 16, 16, 16);
     if (!s)
@@ -125,10 +135,11 @@ int sc_products_open(sc_products **products, sc_cuda *cuda, sc_product_type type
     if (!p)
         return sc_fail(err, SC_EENV, "%s: no memory for %zu bytes", cuda->name, sizeof *p);
     p->cuda = cuda;
+    p->type = type;
     p->workspace = workspace;
     p->workspace_bytes = workspace_bytes;
     int rc = load(p, err);
-    const status made = rc ? 0 : make(p, type);
+    const status made = rc ? 0 : make(p);
     if (made)
         rc = sc_fail(err, SC_EENV, "%s: cuBLASLt cannot be used: its status is %d", cuda->name,
                      made);
@@ -157,60 +168,92 @@ void sc_products_close(sc_products *p) {
     free(p);
 }
 
-static status shape(const sc_products *p, layout l, uint64_t rows, uint64_t columns,
-                    int64_t leading) {
+static status shape(layout l, const sc_products *p, int64_t rows, int64_t columns, int64_t leading,
+                    int64_t count, int64_t step) {
+    const int32_t times = (int32_t)count;
     status s = p->MatrixLayoutSetAttribute(l, LAYOUT_ROWS, &rows, sizeof rows);
     if (!s)
         s = p->MatrixLayoutSetAttribute(l, LAYOUT_COLS, &columns, sizeof columns);
     if (!s)
         s = p->MatrixLayoutSetAttribute(l, LAYOUT_LD, &leading, sizeof leading);
+    if (!s)
+        s = p->MatrixLayoutSetAttribute(l, LAYOUT_BATCH_COUNT, &times, sizeof times);
+    if (!s)
+        s = p->MatrixLayoutSetAttribute(l, LAYOUT_BATCH_OFFSET, &step, sizeof step);
+    return s;
+}
+
+/* The largest power of two, up to what cuBLASLt takes for granted, that divides both. */
+static int64_t bytes_dividing(const void *at, int64_t step_bytes) {
+    enum { MOST = 256 };
+    const int64_t all = (int64_t)(uintptr_t)at | step_bytes | MOST;
+    return all & -all;
+}
+
+static status promise(const sc_products *p, const subject *wanted) {
+    const int64_t of[] = { wanted->w_bytes, wanted->x_bytes, wanted->y_bytes, wanted->y_bytes };
+    status s = 0;
+    for (int i = 0; i < 4 && !s; i++) {
+        const uint32_t bytes = (uint32_t)of[i];
+        s = p->MatmulPreferenceSetAttribute(p->preference, PREF_ALIGNMENT_A_BYTES + i, &bytes,
+                                            sizeof bytes);
+    }
     return s;
 }
 
 /* How to do the product whose layouts are set: what was chosen before, or cuBLASLt's best. */
-static status choose(sc_products *p, const choice *wanted, const algorithm **algo) {
-    for (int i = 0; i < CHOICES && i < p->asked; i++) {
-        const choice *c = &p->known[i];
-        if (c->out == wanted->out && c->depth == wanted->depth && c->x_stride == wanted->x_stride &&
-            c->y_stride == wanted->y_stride && c->rows == wanted->rows) {
-            *algo = &c->algo;
+static status choose(sc_products *p, const subject *wanted, const algorithm **algo) {
+    for (int i = 0; i < CHOICES && i < p->asked; i++)
+        if (!memcmp(&p->known[i].of, wanted, sizeof *wanted)) {
+            *algo = &p->known[i].algo;
             return 0;
         }
-    }
     heuristic best;
     int found = 0;
     memset(&best, 0, sizeof best);
-    const status s = p->MatmulAlgoGetHeuristic(p->handle, p->product, p->w, p->x, p->y, p->y,
-                                               p->preference, 1, &best, &found);
+    status s = promise(p, wanted);
+    if (!s)
+        s = p->MatmulAlgoGetHeuristic(p->handle, p->product, p->w, p->x, p->y, p->y, p->preference,
+                                      1, &best, &found);
     if (s || !found)
         return s ? s : STATUS_NOT_SUPPORTED;
     choice *c = &p->known[p->asked++ % CHOICES];
-    *c = *wanted;
-    c->algo = best.algo;
+    *c = (choice){ .of = *wanted, .algo = best.algo };
     *algo = &c->algo;
     return 0;
 }
 
 /* A row of ours is a column of cuBLASLt's: y = (w transposed) x, [out, rows]. */
-void sc_products_run(sc_products *p, sc_cuda *on, float *y, int64_t y_stride, const void *w,
-                     int64_t out, int64_t depth, const void *x, int64_t x_stride, int64_t rows,
-                     int add) {
+void sc_products_run(sc_products *p, sc_cuda *on, const sc_product *o) {
     static const float one = 1, zero = 0;
-    const choice wanted = {
-        .out = out, .depth = depth, .x_stride = x_stride, .y_stride = y_stride, .rows = rows
+    const int64_t size = p->type == SC_PRODUCT_F32 ? 4 : 2, w_step = o->out * o->depth;
+    const bool several = o->count > 1; /* of one, steps say nothing */
+    const subject wanted = {
+        .out = o->out,
+        .in = o->in,
+        .depth = o->depth,
+        .rows = o->rows,
+        .x_stride = o->x_stride,
+        .y_stride = o->y_stride,
+        .count = o->count,
+        .x_step = several ? o->x_step : 0,
+        .y_step = several ? o->y_step : 0,
+        .w_bytes = bytes_dividing(o->w, several ? w_step * size : 0),
+        .x_bytes = bytes_dividing(o->x, several ? o->x_step * size : 0),
+        .y_bytes = bytes_dividing(o->y, several ? o->y_step * 4 : 0),
     };
     const algorithm *algo = NULL;
     if (*on->failed)
         return;
-    status s = shape(p, p->w, (uint64_t)depth, (uint64_t)out, depth);
+    status s = shape(p->w, p, o->in, o->out, o->depth, o->count, several ? w_step : 0);
     if (!s)
-        s = shape(p, p->x, (uint64_t)depth, (uint64_t)rows, x_stride);
+        s = shape(p->x, p, o->in, o->rows, o->x_stride, o->count, wanted.x_step);
     if (!s)
-        s = shape(p, p->y, (uint64_t)out, (uint64_t)rows, y_stride);
+        s = shape(p->y, p, o->out, o->rows, o->y_stride, o->count, wanted.y_step);
     if (!s)
         s = choose(p, &wanted, &algo);
     if (!s)
-        s = p->Matmul(p->handle, p->product, &one, w, p->w, x, p->x, add ? &one : &zero, y, p->y, y,
-                      p->y, algo, p->workspace, p->workspace_bytes, on->compute);
+        s = p->Matmul(p->handle, p->product, &one, o->w, p->w, o->x, p->x, o->add ? &one : &zero,
+                      o->y, p->y, o->y, p->y, algo, p->workspace, p->workspace_bytes, on->compute);
     sc_cuda_note_status(on, s, "cublasLtMatmul");
 }

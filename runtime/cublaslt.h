@@ -21,12 +21,20 @@ int sc_products_open(sc_products **products, sc_cuda *cuda, sc_product_type type
 void sc_products_close(sc_products *products); /* NULL is allowed */
 
 /*
- * y [rows, y_stride] = x [rows, x_stride] times w [out, depth] the other way round, onto what is in
- * y when add is set. y is float, sums are; depth is a whole number of 16 bytes. On the compute
- * stream of `on`, which is of the same device and keeps what fails.
+ * y [rows, y_stride] = in elements of each row of x [rows, x_stride] times as many of w [out,
+ * depth] the other way round, onto what is in y when add is set; count of them, of x + i * x_step
+ * to y + i * y_step, whose w follow one another. y is float, sums are; depth is a whole number of
+ * 16 bytes.
  */
-void sc_products_run(sc_products *products, sc_cuda *on, float *y, int64_t y_stride, const void *w,
-                     int64_t out, int64_t depth, const void *x, int64_t x_stride, int64_t rows,
-                     int add);
+typedef struct {
+    const void *w, *x;
+    float *y;
+    int64_t out, in, depth, rows, x_stride, y_stride;
+    int64_t count, x_step, y_step;
+    int add;
+} sc_product;
+
+/* On the compute stream of `on`, which is of the same device and keeps what fails. */
+void sc_products_run(sc_products *products, sc_cuda *on, const sc_product *product);
 
 #endif

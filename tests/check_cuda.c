@@ -10,6 +10,7 @@
 #include "bench/golden.h"
 #include "support/cast.h"
 #include "support/device.h"
+#include "support/noise.h"
 #include "support/run.h"
 #include "support/standin.h"
 
@@ -69,6 +70,11 @@ static const struct {
     { "falcon_h1", "long", "--offloading", 1e-4 },
     { "../states/falcon_h1_norm_gate", "batch2", "--dtype float16", 0.02 },
     { "jamba", "long", "", 1e-4 },
+    { "deepseek_v3", "long", "", 1e-4 },
+    { "deepseek_v3", "batch2", "--dtype float16", 0.02 },
+    { "deepseek_v3", "chunked", "--dtype bfloat16", 0.12 },
+    { "deepseek_v32", "long", "", 1e-4 },
+    { "deepseek_v32", "chunked", "--offloading", 1e-4 },
     { "qwen3_next", "long", "", 1e-4 },
     { "qwen3_next", "batch2", "--dtype float16", 0.02 },
     { "../states/jamba_bias", "batch2", "--dtype float16", 0.02 },
@@ -101,6 +107,14 @@ static void check_cache(const golden *g, const device_casting *c, const sc_cache
             if (count)
                 check_kept(g, name, kv[i], count);
             free(kv[i]);
+        }
+        if (l->index_head_dim) {
+            const size_t keys = (size_t)(g->batch * l->slots * l->index_head_dim);
+            float *indexer = malloc(keys * sizeof *indexer);
+            ck_assert_int_eq(c->api->cache_read_indexer(cache, layer, indexer, NULL), 0);
+            snprintf(name, sizeof name, "long.cache.%d.indexer_keys", layer);
+            check_kept(g, name, indexer, keys);
+            free(indexer);
         }
     }
     for (int i = 0; i < c->api->states; i++) {
@@ -168,6 +182,33 @@ END_TEST
 START_TEST(every_family_computes_on_a_device_what_the_reference_does) {
     check_case(others[_i].family, others[_i].name, others[_i].options, _i % 2,
                others[_i].tolerance);
+}
+END_TEST
+
+/* Embedding, learned positions, five kernels a layer, head and choice; whether norms are of squares
+ * or centred. */
+START_TEST(a_token_is_five_launches_a_layer) {
+    static const char *const models[] = { "llama", "gpt2" };
+    static const int besides[] = { 3, 4 };
+    char name[64], model[128];
+    sc_error err = { 0 };
+    sc_model *m = NULL;
+    sc_cache *cache = NULL;
+    int32_t ids[] = { 3, 1, 4 };
+    snprintf(name, sizeof name, "%s-b1", models[_i]);
+    snprintf(model, sizeof model, "tests/reference/tiny/%s", models[_i]);
+    const device_casting *c = device_cast(name, model, "--max-cache-len 44 --batch-size 1 ");
+    const sc_options choice = { .device = "cuda:0", .no_graph = true };
+    device_begin(c, NULL);
+    ck_assert_msg(!c->api->model_open(&m, c->weights, &choice, &err), "%s", err.message);
+    ck_assert_msg(!c->api->cache_create_on(&cache, "cuda:0", &err), "%s", err.message);
+    ck_assert_msg(!c->api->model_greedy(m, cache, ids, 3, ids, &err), "%s", err.message);
+    const long before = device_log().launches;
+    ck_assert_msg(!c->api->model_greedy(m, cache, ids, 1, ids, &err), "%s", err.message);
+    ck_assert_int_eq(device_log().launches - before, 5 * c->api->layers + besides[_i]);
+    c->api->cache_destroy(cache);
+    c->api->model_close(m);
+    standin_check_clean(name);
 }
 END_TEST
 
@@ -248,85 +289,18 @@ static bool same(const outcome *a, const outcome *b) {
            !memcmp(a->logits, b->logits, sizeof a->logits);
 }
 
-/* ---- a model with more layers than slots: mistral's tensors, of noise ---- */
-
-enum { DEEP_HIDDEN = 32, DEEP_KV = 16, DEEP_FFN = 32, DEEP_VOCAB = 48 };
-
-static const struct {
-    const char *name;  /* in model.layers.N */
-    int rows, columns; /* columns 0: a vector */
-} deep_tensors[] = {
-    { "input_layernorm", DEEP_HIDDEN, 0 },
-    { "self_attn.q_proj", DEEP_HIDDEN, DEEP_HIDDEN },
-    { "self_attn.k_proj", DEEP_KV, DEEP_HIDDEN },
-    { "self_attn.v_proj", DEEP_KV, DEEP_HIDDEN },
-    { "self_attn.o_proj", DEEP_HIDDEN, DEEP_HIDDEN },
-    { "post_attention_layernorm", DEEP_HIDDEN, 0 },
-    { "mlp.gate_proj", DEEP_FFN, DEEP_HIDDEN },
-    { "mlp.up_proj", DEEP_FFN, DEEP_HIDDEN },
-    { "mlp.down_proj", DEEP_HIDDEN, DEEP_FFN },
-};
-
-/* Adds a tensor of noise to the header and the data of a safetensors file. */
-static void add_tensor(FILE *header, FILE *data, const char *name, int rows, int columns) {
-    static unsigned state = 1;
-    static long at; /* of the data: begins anew with the embedding */
-    if (!strcmp(name, "model.embed_tokens.weight")) {
-        at = 0;
-        state = 1;
-    }
-    const int count = rows * (columns ? columns : 1);
-    char dims[32];
-    snprintf(dims, sizeof dims, columns ? "%d,%d" : "%d", rows, columns);
-    fprintf(header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%ld,%ld]}",
-            at ? "," : "", name, dims, at, at + 4L * count);
-    at += 4L * count;
-    for (int i = 0; i < count; i++) {
-        state = state * 1664525 + 1013904223;
-        const float noise = (float)(state >> 8) / 8388608.0f - 1;
-        const float x = columns ? 0.5f * noise : 1 + 0.2f * noise;
-        fwrite(&x, sizeof x, 1, data);
-    }
-}
+/* ---- a model with more layers than slots: mistral's, of noise ---- */
 
 static void make_deep(const char *folder, const char *types, int layers) {
-    char path[256], name[128], *text[2];
-    size_t bytes[2];
-    ck_assert_int_eq(run(NULL, NULL, "mkdir -p %s", folder), 0);
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fprintf(f,
-            "{\"model_type\": \"mistral\", \"hidden_size\": %d, \"intermediate_size\": %d, "
-            "\"num_hidden_layers\": %d, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
-            "\"head_dim\": 16, \"vocab_size\": %d, \"sliding_window\": 4, \"layer_types\": [%s], "
-            "\"rms_norm_eps\": 1e-6, \"max_position_embeddings\": 64, \"tie_word_embeddings\": "
-            "true}\n",
-            DEEP_HIDDEN, DEEP_FFN, layers, DEEP_VOCAB, types);
-    fclose(f);
-    FILE *header = open_memstream(&text[0], &bytes[0]), *data = open_memstream(&text[1], &bytes[1]);
-    ck_assert(header && data);
-    fputc('{', header);
-    add_tensor(header, data, "model.embed_tokens.weight", DEEP_VOCAB, DEEP_HIDDEN);
-    for (int layer = 0; layer < layers; layer++)
-        for (size_t i = 0; i < sizeof deep_tensors / sizeof *deep_tensors; i++) {
-            snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, deep_tensors[i].name);
-            add_tensor(header, data, name, deep_tensors[i].rows, deep_tensors[i].columns);
-        }
-    add_tensor(header, data, "model.norm.weight", DEEP_HIDDEN, 0);
-    fputc('}', header);
-    fclose(header);
-    fclose(data);
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    const uint64_t length = bytes[0];
-    fwrite(&length, sizeof length, 1, f);
-    fwrite(text[0], 1, bytes[0], f);
-    fwrite(text[1], 1, bytes[1], f);
-    fclose(f);
-    free(text[0]);
-    free(text[1]);
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"mistral\", \"hidden_size\": 32, \"intermediate_size\": 32, "
+             "\"num_hidden_layers\": %d, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
+             "\"head_dim\": 16, \"vocab_size\": 48, \"sliding_window\": 4, \"layer_types\": [%s], "
+             "\"rms_norm_eps\": 1e-6, \"max_position_embeddings\": 64, "
+             "\"tie_word_embeddings\": true}\n",
+             layers, types);
+    noise_model(folder, text);
 }
 
 #define FULL "\"full_attention\""
@@ -508,6 +482,7 @@ Suite *cuda_suite(void) {
                         FAMILIES * CASES);
     tcase_add_loop_test(goldens, every_family_computes_on_a_device_what_the_reference_does, 0,
                         *cast_sanitize ? SANITIZED : OTHERS);
+    tcase_add_loop_test(goldens, a_token_is_five_launches_a_layer, 0, 2);
     tcase_add_loop_test(orders, a_thousand_orders_make_one_outcome, 0, OFFLOADS);
     tcase_add_loop_test(waits, no_wait_can_be_left_out, 0, OFFLOADS);
     tcase_add_loop_test(failures, a_call_that_fails_is_one_error_and_leaves_nothing, 0, OFFLOADS);

@@ -175,6 +175,14 @@ START_TEST(atomics_lose_nothing) {
 }
 END_TEST
 
+START_TEST(a_histogram_has_all_that_is_added) {
+    int32_t y[4] = { 0 };
+    LAUNCH("shared_add_kernel", 1, 64, (word)_i, at(y), 0);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(y[i], 16 * i + 4 * (15 * 16 / 2));
+}
+END_TEST
+
 /* 41: the second warp is whole no longer. */
 START_TEST(threads_that_return_hold_nobody_up) {
     float y[256] = { 0 };
@@ -345,6 +353,15 @@ static const struct {
       "block (0,0,0), thread (16,0,0): tile[16]: written (after line 4), but thread (15,0,0) read "
       "it and no barrier lies between" },
     { "large_kernel", 1, 1, 0, NULL },
+    { "shared_add_kernel", 1, 64, 0, NULL },
+    { "shared_add_kernel", 1, 64, 1,
+      "block (0,0,0), thread (0,0,0): count[0]: read (after line 6), but threads add to it and no "
+      "barrier lies between" },
+    { "shared_add_kernel", 1, 64, 2,
+      "block (0,0,0), thread (4,0,0): count[0]: added to (after line 0), but thread (0,0,0) wrote "
+      "it and no barrier lies between" },
+    { "shared_add_kernel", 1, 64, 3,
+      "block (0,0,0), thread (0,0,0): count[0]: added to before it was written" },
 };
 
 START_TEST(mistakes_are_reported) {
@@ -427,6 +444,7 @@ Suite *cuda_host_suite(void) {
     tcase_add_loop_test(works, votes_count_the_lanes_of_the_mask, 0, SEEDS);
     tcase_add_loop_test(works, atomics_lose_nothing, 0, SEEDS);
     tcase_add_loop_test(works, threads_that_return_hold_nobody_up, 0, SEEDS);
+    tcase_add_loop_test(works, a_histogram_has_all_that_is_added, 0, SEEDS);
     tcase_add_loop_test(works, mma_is_the_product, 0, SEEDS);
     tcase_add_test(works, all_words_arrive);
     tcase_add_test(works, numbers_keep_their_bits);

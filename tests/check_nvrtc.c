@@ -62,6 +62,8 @@ static const struct {
     { TINY "qwen3_moe", { .dtype = "bfloat16", .batch_size = 9 } },
     { TINY "stablelm", { .dtype = "bfloat16" } },
     { CONFIG "qwen3-next-80b-a3b", { .dtype = "bfloat16" } },
+    { CONFIG "deepseek-v3.2", { .dtype = "bfloat16", .offloading = true } },
+    { TINY "deepseek_v3", { .dtype = "float32", .batch_size = 9 } },
     { TINY "lfm2", { .dtype = "float32" } },
     { TINY "falcon_h1", { .dtype = "bfloat16", .offloading = true } },
     { CONFIG "jamba-v0.1", { .dtype = "float16" } },

@@ -54,6 +54,17 @@ static void put(unsigned char *to, size_t i, float value, sc_product_type type) 
         memcpy(to + 2 * i, &half, 2);
 }
 
+static float get(const unsigned char *from, size_t i, sc_product_type type) {
+    float value;
+    uint16_t half;
+    if (type == SC_PRODUCT_F32) {
+        memcpy(&value, from + 4 * i, sizeof value);
+        return value;
+    }
+    memcpy(&half, from + 2 * i, sizeof half);
+    return type == SC_PRODUCT_F16 ? sc_from_f16(half) : sc_from_bf16(half);
+}
+
 enum { OUT = 5, DEPTH = 24, ROWS = 3, X_STRIDE = 32, Y_STRIDE = 9 };
 
 typedef struct {
@@ -90,7 +101,18 @@ static void make_example(example *e, sc_product_type type, bool add) {
 }
 
 static void run_example(const example *e, bool add) {
-    sc_products_run(products, cuda, e->y, Y_STRIDE, e->w, OUT, DEPTH, e->x, X_STRIDE, ROWS, add);
+    sc_products_run(products, cuda,
+                    &(sc_product){ .w = e->w,
+                                   .x = e->x,
+                                   .y = e->y,
+                                   .out = OUT,
+                                   .in = DEPTH,
+                                   .depth = DEPTH,
+                                   .rows = ROWS,
+                                   .x_stride = X_STRIDE,
+                                   .y_stride = Y_STRIDE,
+                                   .count = 1,
+                                   .add = add });
 }
 
 static void free_example(example *e) {
@@ -146,6 +168,78 @@ START_TEST(a_product_can_be_captured) {
 }
 END_TEST
 
+/* Three at once, of pieces of x to pieces of y that lie side by side, w one behind the other. */
+START_TEST(products_side_by_side_are_those_one_by_one) {
+    enum { COUNT = 3, IN = 8, STEP = 8 };
+    const sc_product_type type = types[_i];
+    example e;
+    open_products(type, 5);
+    make_example(&e, type, false);
+    sc_product all = { .w = e.w,
+                       .x = e.x,
+                       .y = e.y,
+                       .out = 3,
+                       .in = IN - 3, /* what lies behind is not read */
+                       .depth = IN,
+                       .rows = ROWS,
+                       .x_stride = X_STRIDE,
+                       .y_stride = Y_STRIDE,
+                       .count = COUNT,
+                       .x_step = STEP,
+                       .y_step = 3 };
+    float together[ROWS * Y_STRIDE];
+    sc_products_run(products, cuda, &all);
+    ck_assert_msg(!sc_cuda_finish(cuda, cuda->compute, &err), "%s", err.message);
+    memcpy(together, e.y, sizeof together);
+    memset(e.y, 0, sizeof together);
+    for (int i = 0; i < COUNT; i++) {
+        sc_product one = all;
+        one.count = 1;
+        one.w = e.w + (size_t)i * 3 * IN * element_bytes(type);
+        one.x = e.x + (size_t)i * STEP * element_bytes(type);
+        one.y = e.y + (size_t)i * 3;
+        sc_products_run(products, cuda, &one);
+    }
+    ck_assert_msg(!sc_cuda_finish(cuda, cuda->compute, &err), "%s", err.message);
+    ck_assert_mem_eq(e.y, together, sizeof together);
+    float sum = 0; /* the last row's last of the last */
+    for (int k = 0; k < IN - 3; k++)
+        sum += get(e.w, (size_t)(2 * 3 * IN + 2 * IN + k), type) *
+               get(e.x, (size_t)(2 * X_STRIDE + 2 * STEP + k), type);
+    ck_assert_float_eq(together[2 * Y_STRIDE + 8], sum);
+    free_example(&e);
+    close_products();
+    standin_check_clean(__func__);
+}
+END_TEST
+
+/* The same product of addresses that are multiples of less is chosen for anew. */
+START_TEST(a_product_is_chosen_for_its_addresses) {
+    example e;
+    open_products(SC_PRODUCT_F32, 2);
+    make_example(&e, SC_PRODUCT_F32, false);
+    run_example(&e, false);
+    ck_assert_msg(!sc_cuda_finish(cuda, cuda->compute, &err), "%s", err.message);
+    sc_product other = { .w = e.w,
+                         .x = e.x + 16, /* of 256 before */
+                         .y = e.y + 1,
+                         .out = OUT,
+                         .in = DEPTH,
+                         .depth = DEPTH,
+                         .rows = ROWS - 1,
+                         .x_stride = X_STRIDE,
+                         .y_stride = Y_STRIDE,
+                         .count = 1 };
+    for (int turn = 0; turn < 2; turn++, other.x = e.x) {
+        sc_products_run(products, cuda, &other);
+        ck_assert_msg(!sc_cuda_finish(cuda, cuda->compute, &err), "%s", err.message);
+    }
+    free_example(&e);
+    close_products();
+    standin_check_clean(__func__);
+}
+END_TEST
+
 /* A copy that nothing orders races with a product: its inputs, its result, its workspace. */
 START_TEST(a_product_takes_part_in_races) {
     static const char *const reports[] = {
@@ -175,7 +269,7 @@ START_TEST(a_product_must_lie_on_the_device) {
     open_products(SC_PRODUCT_BF16, 1);
     make_example(&e, SC_PRODUCT_BF16, false);
     const example right = e;
-    e.w += _i == 0 ? 2 : 0;             /* not aligned to 16 bytes */
+    e.w += _i == 0 ? 2 : 0;             /* its last row leaves it */
     e.x += _i == 1 ? 16 * X_STRIDE : 0; /* the last row leaves the allocation */
     e.y = _i == 2 ? e.want : e.y;       /* the host's */
     run_example(&e, false);
@@ -238,7 +332,17 @@ START_TEST(rows_must_fit_their_stride) {
     example e;
     open_products(SC_PRODUCT_F32, 1);
     make_example(&e, SC_PRODUCT_F32, false);
-    sc_products_run(products, cuda, e.y, OUT - 1, e.w, OUT, DEPTH, e.x, X_STRIDE, ROWS, 0);
+    sc_products_run(products, cuda,
+                    &(sc_product){ .w = e.w,
+                                   .x = e.x,
+                                   .y = e.y,
+                                   .out = OUT,
+                                   .in = DEPTH,
+                                   .depth = DEPTH,
+                                   .rows = ROWS,
+                                   .x_stride = X_STRIDE,
+                                   .y_stride = OUT - 1,
+                                   .count = 1 });
     ck_assert_int_eq(sc_cuda_finish(cuda, cuda->compute, &err), SC_EENV);
     ck_assert_ptr_nonnull(strstr(err.message, "cublasLtMatmul: its status is 7"));
     free_example(&e);
@@ -286,6 +390,8 @@ Suite *standin_products_suite(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a_product_is_the_sum_of_products, 0, 3);
     tcase_add_loop_test(tests, a_product_can_be_captured, 0, 3);
+    tcase_add_loop_test(tests, products_side_by_side_are_those_one_by_one, 0, 3);
+    tcase_add_test(tests, a_product_is_chosen_for_its_addresses);
     tcase_add_loop_test(tests, a_product_takes_part_in_races, 0, 5);
     tcase_add_loop_test(tests, a_product_must_lie_on_the_device, 0, 3);
     tcase_add_test(tests, what_it_cannot_do_is_refused);

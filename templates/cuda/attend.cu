@@ -44,89 +44,11 @@ enum {
 {{/kv_floats}}
 {{#kv_floats}}
     ATTEND{{id}}_DEPTH = {{key_depth}}, /* of a query in shared memory */
-    ATTEND{{id}}_SUMS = (ATTEND{{id}}_QUERIES * SHAPE{{shape}}_V_DIM + ATTEND_THREADS - 1) / ATTEND_THREADS,
+    ATTEND{{id}}_SUMS = (ATTEND{{id}}_QUERIES * {{sum_dim}} + ATTEND_THREADS - 1) / ATTEND_THREADS,
 {{/kv_floats}}
 };
 
-/* A block's share of one row's kv_head: keys begin … end - 1 of those that the new token sees. */
-typedef struct {
-    int batch, head, split;
-    int begin, end, used; /* used: shares, of which this is the split-th */
-    int slot;             /* of the first key that is seen, then round the ring */
-    float *sums;          /* [SPLITS, GROUP, V_DIM] of this row's kv_head */
-    float *tops;          /* [SPLITS, GROUP, 2]: highest score, sum of weights */
-    {{attended_ctype}} *attended;    /* [GROUP, V_DIM] of it */
-{{#sinks}}
-    const float *sinks;   /* [GROUP] of it */
-{{/sinks}}
-{{#scored}}
-    int newest;           /* the last key that is seen, counted from the first */
-{{/scored}}
-} attend{{id}}_share;
-
-static __device__ __forceinline__ int attend{{id}}_slot(const attend{{id}}_share *t, int key) {
-{{#ring}}
-    const int slot = t->slot + key;
-    return slot < SHAPE{{shape}}_SLOTS ? slot : slot - SHAPE{{shape}}_SLOTS;
-{{/ring}}
-{{^ring}}
-    return t->slot + key;
-{{/ring}}
-}
-
-/* Query q's sum over its share, d on: the outcome if there is no other share. */
-static __device__ __forceinline__ void attend{{id}}_put(const attend{{id}}_share *t, int q, int d, float sum,
-                                               float total) {
-    if (t->used == 1)
-        t->attended[q * SHAPE{{shape}}_V_DIM + d] = {{attended_from}}(sum / total);
-    else
-        t->sums[(t->split * ATTEND{{id}}_GROUP + q) * SHAPE{{shape}}_V_DIM + d] = sum;
-}
-
-static __device__ __forceinline__ void attend{{id}}_put_top(const attend{{id}}_share *t, int q, float top,
-                                                   float total) {
-    t->tops[(t->split * ATTEND{{id}}_GROUP + q) * 2] = top;
-    t->tops[(t->split * ATTEND{{id}}_GROUP + q) * 2 + 1] = total;
-}
-
-/* The parts of all shares become the outcome. */
-static __device__ __forceinline__ void attend{{id}}_combine(const attend{{id}}_share *t) {
-    SHARED(float, factor, ATTEND{{id}}_QUERIES * ATTEND{{id}}_SPLITS);
-    const int thread = (int)threadIdx.x, lane = thread % 32, quarter = (SHAPE{{shape}}_V_DIM + 3) / 4;
-    for (int base = 0; base < ATTEND{{id}}_GROUP; base += ATTEND{{id}}_QUERIES) {
-        const int queries = (int)least(ATTEND{{id}}_QUERIES, ATTEND{{id}}_GROUP - base);
-        __syncthreads();
-        for (int q = thread / 32; q < queries; q += ATTEND{{id}}_WARPS) {
-            const float *tops = t->tops + (base + q) * 2;
-            float top = -1e30f, total = 0;
-            for (int i = lane; i < t->used; i += 32)
-                top = fmaxf(top, tops[i * ATTEND{{id}}_GROUP * 2]);
-            for (int apart = 16; apart; apart /= 2)
-                top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, apart));
-            for (int i = lane; i < t->used; i += 32)
-                total += expf(tops[i * ATTEND{{id}}_GROUP * 2] - top) * tops[i * ATTEND{{id}}_GROUP * 2 + 1];
-            total = warp_sum(total);
-            for (int i = lane; i < t->used; i += 32)
-                factor[q * ATTEND{{id}}_SPLITS + i] = expf(tops[i * ATTEND{{id}}_GROUP * 2] - top) / total;
-        }
-        __syncthreads();
-        for (int item = thread; item < queries * quarter; item += ATTEND_THREADS) {
-            const int q = item / quarter, d = item % quarter * 4;
-            const float *sums = t->sums + (base + q) * SHAPE{{shape}}_V_DIM;
-            float sum[4] = { 0, 0, 0, 0 };
-#pragma unroll 2
-            for (int i = 0; i < t->used; i++) {
-                float v[4];
-                four_floats(v, sums + i * ATTEND{{id}}_GROUP * SHAPE{{shape}}_V_DIM, d, SHAPE{{shape}}_V_DIM);
-                for (int j = 0; j < 4; j++)
-                    sum[j] += factor[q * ATTEND{{id}}_SPLITS + i] * v[j];
-            }
-            for (int j = 0; j < 4 && d + j < SHAPE{{shape}}_V_DIM; j++)
-                t->attended[(base + q) * SHAPE{{shape}}_V_DIM + d + j] = {{attended_from}}(sum[j]);
-        }
-    }
-}
-
+{{> cuda/shares.cu}}
 {{#kv_floats}}
 {{> cuda/attend_fma.cu}}
 {{/kv_floats}}
@@ -138,7 +60,6 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
                    const float *k_norm, const float *angles, kv *keys, kv *values, float *partial, unsigned *arrived,
                    {{attended_ctype}} *attended{{#sinks}}, const float *sinks{{/sinks}}) {
     SHARED(float, head_row, ATTEND{{id}}_WARPS * SHAPE{{shape}}_DIM);
-    SHARED(int, is_last, 1);
     attend{{id}}_share t;
     const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;
     t.split = (int)blockIdx.x;
@@ -265,17 +186,6 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
         __syncthreads();
         attend{{id}}_queries(&t, keys, values, query, base, queries);
     }
-    if (t.used == 1)
-        return;
-    __threadfence();
-    __syncthreads();
-    if (thread == 0)
-        is_last[0] = block_arrive(arrived + blockIdx.y) == (unsigned)t.used - 1;
-    __syncthreads();
-    if (!is_last[0])
-        return;
-    attend{{id}}_combine(&t);
-    if (thread == 0)
-        arrived[blockIdx.y] = 0;
+    attend{{id}}_join(&t, arrived + blockIdx.y);
 }
 

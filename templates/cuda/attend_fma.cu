@@ -25,7 +25,11 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
         const int here = (int)least(ATTEND_THREADS, t->end - first);
         __syncthreads();
         /* A thread's key times every query, dimensions in rising order. */
-        const kv *key = keys + (long long)attend{{id}}_slot(t, first + (int)least(thread, here - 1)) * SHAPE{{shape}}_DIM;
+        const long long slot = attend{{id}}_slot(t, first + (int)least(thread, here - 1));
+        const kv *key = keys + slot * SHAPE{{shape}}_DIM;
+{{#latent}}
+        const kv *turned = values + slot * SHAPE{{shape}}_V_DIM;
+{{/latent}}
         for (int q = 0; q < queries; q += 4) {
             float score[4] = { 0, 0, 0, 0 };
 #pragma unroll 1
@@ -38,6 +42,18 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
                         for (int j = 0; j < 4; j++)
                             score[i] = fmaf(query[(q + i) * ATTEND{{id}}_DEPTH + d + j], k[j], score[i]);
             }
+{{#latent}}
+#pragma unroll 1
+            for (int d = 0; d < SHAPE{{shape}}_V_DIM; d += 4) {
+                float k[4];
+                four_of(k, turned, d, SHAPE{{shape}}_V_DIM);
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (q + i < queries)
+                        for (int j = 0; j < 4; j++)
+                            score[i] = fmaf(query[(q + i) * ATTEND{{id}}_DEPTH + {{key_depth}} + d + j], k[j], score[i]);
+            }
+{{/latent}}
             for (int i = 0; i < 4 && q + i < queries; i++)
                 weight_of[(q + i) * ATTEND_THREADS + thread] =
 {{#scored}}
@@ -75,20 +91,20 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
         /* A thread's dimensions of the sums. */
 #pragma unroll
         for (int i = 0; i < ATTEND{{id}}_SUMS; i++) {
-            const int q = (i * ATTEND_THREADS + thread) / SHAPE{{shape}}_V_DIM, d = (i * ATTEND_THREADS + thread) % SHAPE{{shape}}_V_DIM;
+            const int q = (i * ATTEND_THREADS + thread) / {{sum_dim}}, d = (i * ATTEND_THREADS + thread) % {{sum_dim}};
             if (q >= queries)
                 continue;
             sum[i] *= shrink[q];
 #pragma unroll 4
             for (int j = 0; j < here; j++)
                 sum[i] = fmaf(weight_of[q * ATTEND_THREADS + j],
-                              values[(long long)attend{{id}}_slot(t, first + j) * SHAPE{{shape}}_V_DIM + d], sum[i]);
+                              {{#latent}}keys{{/latent}}{{^latent}}values{{/latent}}[(long long)attend{{id}}_slot(t, first + j) * {{sum_dim}} + d], sum[i]);
         }
     }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ATTEND{{id}}_SUMS; i++) {
-        const int q = (i * ATTEND_THREADS + thread) / SHAPE{{shape}}_V_DIM, d = (i * ATTEND_THREADS + thread) % SHAPE{{shape}}_V_DIM;
+        const int q = (i * ATTEND_THREADS + thread) / {{sum_dim}}, d = (i * ATTEND_THREADS + thread) % {{sum_dim}};
         if (q < queries)
             attend{{id}}_put(t, base + q, d, sum[i], totals[q]);
     }

@@ -52,16 +52,24 @@ typedef {{device_kv_ctype}} kv;           /* {{kv_dtype}} */
 {{/ended}}
 {{/head_linears}}
 {{> cuda/heads.cu}}
+{{#indexes}}
+{{> cuda/index.cu}}
+{{/indexes}}
 {{#attentions}}
+{{> cuda/keep.cu}}
+{{#latent}}
+{{> cuda/latent.cu}}
+{{/latent}}
+{{#expanded}}
 {{> cuda/score.cu}}
 {{> cuda/attend.cu}}
-{{> cuda/keep.cu}}
 {{#kv_floats}}
 {{> cuda/attention_fma.cu}}
 {{/kv_floats}}
 {{^kv_floats}}
 {{> cuda/attention_mma.cu}}
 {{/kv_floats}}
+{{/expanded}}
 {{/attentions}}
 {{#mixture_kernels}}
 {{> cuda/experts.cu}}

@@ -1,6 +1,6 @@
 /*
  * {{what}}, of sums that a product has made.
- * Grid [rows, ceil({{out}} / END_COLUMNS)], block ROW_THREADS; a thread makes every
+ * Grid [rows, ceil({{outs}} / END_COLUMNS)], block ROW_THREADS; a thread makes every
  * ROW_THREADS-th of END_COLUMNS elements of a row.
  */
 extern "C" __global__ void __launch_bounds__(ROW_THREADS)
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
 {{/bias}}
     for (int i = (int)threadIdx.x; i < END_COLUMNS; i += ROW_THREADS) {
         const int output = first + i;
-        if (output < {{out}}) {
+        if (output < {{outs}}) {
             float total = sums[output]{{#gated}}, total_up = sums[{{out}} + output]{{/gated}};
 {{> cuda/linear_end.cu}}
         }

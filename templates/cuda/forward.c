@@ -53,8 +53,19 @@ static void all_layers(const pass *p) {
 {{#head_linears}}
 /* Logits of the pass's rows first, first + every, …: HEAD_ROWS at most. */
 static void product_head(const pass *p, int64_t first, int64_t every, int64_t rows) {
-    product(p, LOGITS_AT, VOCAB, p->d->block + {{lm_head_at}}, NULL, VOCAB, {{lm_head_depth}},
-            {{x_at}} + (size_t)(first * {{x_row}}) * {{x_size}}, every * {{x_row}}, rows, 0);
+    const sc_product made = {
+        .w = p->d->block + {{lm_head_at}},
+        .x = at(p, {{x_at}} + (size_t)(first * {{x_row}}) * {{x_size}}),
+        .y = floats_at(p, LOGITS_AT),
+        .out = VOCAB,
+        .in = {{lm_head_depth}},
+        .depth = {{lm_head_depth}},
+        .rows = rows,
+        .x_stride = every * {{x_row}},
+        .y_stride = VOCAB,
+        .count = 1,
+    };
+    product(p, &made, NULL);
 {{#ended}}
     launch(p, end_lm_head_kernel, rows, (VOCAB + END_COLUMNS - 1) / END_COLUMNS, ROW_THREADS,
            WORDS(word(at(p, LOGITS_AT)), word({{bias_w}}), word(at(p, LOGITS_AT)), (uint64_t)rows));
@@ -70,7 +81,7 @@ static void head(const pass *p) {
     launch(p, lm_head_kernel, lm_head_GRID, 1, DECODE_THREADS,
            WORDS(word(at(p, STEP_AT)),
                  word(at(p, {{decode_x_at}} + (size_t)((p->tokens - 1) * {{decode_x_row}}) * {{decode_x_size}})),
-                 (uint64_t)(p->tokens * {{decode_x_row}}), word({{norm_w}}), word(p->d->block + {{lm_head_at}}),
+                 (uint64_t)(p->tokens * {{decode_x_row}}), word({{norm_w}}), {{#norm_biased}}word({{norm_b}}), {{/norm_biased}}word(p->d->block + {{lm_head_at}}),
                  word({{bias_w}}), word(at(p, LOGITS_AT))));
 {{/decode_linears}}
 {{^decode_linears}}
@@ -239,6 +250,11 @@ static int forward(pass *p, const int32_t *rows, const int32_t *tokens, int n, f
         for (int layer = 0; layer < LAYERS; layer++)
             for (int64_t b = 0; b < p->batch; b++)
                 {{name}}_cache_advance(p->cache, layer, rows[b], p->tokens);
+{{#has_indexer}}
+        for (int layer = 0; layer < LAYERS; layer++)
+            for (int64_t b = 0; b < p->batch && {{name}}_indexer[layer].dim; b++)
+                p->cache->now.indexed[layer][rows[b]] += p->tokens;
+{{/has_indexer}}
 {{#has_states}}
         for (int i = 0; i < STATES; i++)
             for (int64_t b = 0; b < p->batch; b++)

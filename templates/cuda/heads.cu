@@ -11,6 +11,7 @@ static __device__ __forceinline__ void load_head(SHARED_OF(float) to, int at, co
     const int lane = (int)threadIdx.x % 32;
     float sum = 0;
     __syncwarp();
+#pragma unroll 4
     for (int i = lane; i < dim; i += 32) {
         const float x = from[i];
         to[at + i] = x;

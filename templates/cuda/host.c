@@ -72,10 +72,20 @@
     X(write_back{{id}}_kernel) \
 {{/shapes}}
 {{/offloading}}
+{{#indexes}}
+    X(index_keep{{id}}_kernel) \
+    X(index_score{{id}}_kernel) \
+    X(index_choose{{id}}_kernel) \
+{{/indexes}}
 {{#attentions}}
-    X(attend{{id}}_kernel) \
     X(keep{{id}}_kernel) \
+{{#latent}}
+    X(latent{{id}}_kernel) \
+{{/latent}}
+{{#expanded}}
+    X(attend{{id}}_kernel) \
     X(attention{{id}}_kernel) \
+{{/expanded}}
 {{/attentions}}
 
 #define AS_NUMBER(name) name,

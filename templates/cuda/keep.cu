@@ -1,6 +1,6 @@
-{{! keep.cu - prefill: q, k and v of a pass are normed, rotated and go where attention finds them. }}
+{{! keep.cu - prefill, or latent attention: q, k and v of a pass are normed, rotated and go where attention finds them. }}
 /*
- * {{layer_list}}: {{#q_norm}}norms, {{/q_norm}}{{#roped}}rope, {{/roped}}and the cache's dtype. query [rows, {{heads}}, {{head_dim}}]. A padding token's
+ * {{layer_list}}: {{#q_norm}}norms, {{/q_norm}}{{#roped}}rope, {{/roped}}and the cache's dtype. query [rows, {{heads}}, {{head_dim}}{{#latent}} + {{v_head_dim}}{{/latent}}]. A padding token's
  * key and value are zero.
 {{#ring}}
  * Token t goes to slot (seen + t) % SLOTS, over the oldest one; what this drives out although the
@@ -12,7 +12,11 @@
  * token share its {{heads}} heads of q, {{kv_heads}} of k and {{kv_heads}} of v, a warp one after another; a thread
  * has every 32nd element.
  */
-enum { KEEP{{id}}_WARPS = ROW_THREADS / 32, KEEP{{id}}_HEADS = {{heads}} };
+enum {
+    KEEP{{id}}_WARPS = ROW_THREADS / 32,
+    KEEP{{id}}_HEADS = {{heads}},
+    KEEP{{id}}_QUERY = SHAPE{{shape}}_DIM{{#latent}} + SHAPE{{shape}}_V_DIM{{/latent}}, /* elements of a query */
+};
 
 {{#keeps}}
 /* Where a new token's row of one kv_head goes. */
@@ -42,6 +46,7 @@ static __device__ __forceinline__ void keep{{id}}_row(const keep{{id}}_token *t,
 {{/ring}}
 {{^ring}}
     (void)evicted; /* a full layer drives nothing out */
+#pragma unroll 4
     for (int i = lane; i < dim; i += 32)
         slots[t->pos * dim + i] = t->padding ? (kv)0 : kv_of(x[at + i]);
 {{/ring}}
@@ -49,7 +54,7 @@ static __device__ __forceinline__ void keep{{id}}_row(const keep{{id}}_token *t,
 
 {{/keeps}}
 extern "C" __global__ void __launch_bounds__(ROW_THREADS)
-    keep{{id}}_kernel(const step *s, const float *q, const float *k, const float *v, const float *q_norm,
+    keep{{id}}_kernel(const step *s, const float *q, {{#latent}}const float *q_rope, {{/latent}}const float *k, const float *v, const float *q_norm,
                  const float *k_norm, const float *angles, kv *keys, kv *values, kv *evicted_keys,
                  kv *evicted_values, kv *query) {
     SHARED(float, head_row, KEEP{{id}}_WARPS * {{widest_head}});
@@ -73,6 +78,9 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
     (void)evicted_values;
 {{/keeps}}
     q += row * {{q_row}};
+{{#latent}}
+    q_rope += row * {{q_rope_row}};
+{{/latent}}
 {{#keeps}}
     k += row * {{k_row}};
     v += row * {{v_row}};
@@ -98,8 +106,14 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
         if (item < KEEP{{id}}_HEADS) {
             load_head(head_row, at, q + item * SHAPE{{shape}}_DIM, SHAPE{{shape}}_DIM, {{#q_norm}}q_norm, {{norm_eps}}{{/q_norm}}{{^q_norm}}0, 0{{/q_norm}},
                       {{#roped}}cosine, sine, ROPE{{rope}}_PAIRS{{/roped}}{{^roped}}0, 0, 0{{/roped}});
+#pragma unroll 4
             for (int i = lane; i < SHAPE{{shape}}_DIM; i += 32)
-                query[(row * KEEP{{id}}_HEADS + item) * SHAPE{{shape}}_DIM + i] = kv_of(head_row[at + i]);
+                query[(row * KEEP{{id}}_HEADS + item) * KEEP{{id}}_QUERY + i] = kv_of(head_row[at + i]);
+{{#latent}}
+            for (int i = lane; i < SHAPE{{shape}}_V_DIM; i += 32)
+                query[(row * KEEP{{id}}_HEADS + item) * KEEP{{id}}_QUERY + SHAPE{{shape}}_DIM + i] =
+                    kv_of(q_rope[item * SHAPE{{shape}}_V_DIM + i]);
+{{/latent}}
             continue;
         }
 {{#keeps}}

@@ -1,20 +1,18 @@
 {{! linear_end.cu - what becomes of the sum of output `output` of row `column` of the batch. }}
-            if (output < {{out}}) {
 {{#weighed}}
-                total *= by;
+            total *= by;
 {{#gated}}
-                total_up *= by;
+            total_up *= by;
 {{/gated}}
 {{/weighed}}
 {{#bias}}
-                total += bias[output];
+            total += bias[output];
 {{#gated}}
-                total_up += bias[{{out}} + output];
+            total_up += bias[{{out}} + output];
 {{/gated}}
 {{/bias}}
-                const float made = {{made}}{{#add}} + y[column * {{y_row}} + output]{{/add}};
-                y[column * {{y_row}} + output] = {{y_from}}(made);
+            const float made = {{made}}{{#add}} + y[column * {{y_row}} + output]{{/add}};
+            y[column * {{y_row}} + output] = {{y_from}}(made);
 {{#twin}}
-                y_operands[column * {{twin_row}} + output] = operand_of(made);
+            y_operands[column * {{twin_row}} + output] = operand_of(made);
 {{/twin}}
-            }

@@ -2,7 +2,7 @@
  * {{what}}.
  * y = W x, W [{{device_out}}, {{device_depth}}] {{dtype}}.
 {{#normed}}
- * x are floats, normed here (LlamaRMSNorm), row b at x + b * x_step.
+ * x are floats, normed here ({{#rms}}LlamaRMSNorm{{/rms}}{{^rms}}torch.nn.LayerNorm{{/rms}}), row b at x + b * x_step.
 {{/normed}}
 {{#operands}}
  * x are operands, row b at x + b * x_step.
@@ -10,8 +10,11 @@
 {{#chosen}}
  * Of choice blockIdx.y, a row of the batch and one of its experts.
 {{/chosen}}
+{{#several}}
+ * Of the blockIdx.y-th of {{blocks}}, whose x are {{block_x}} apart, and whose y {{block_y}}.
+{{/several}}
  *
- * Grid {{fn}}_GRID{{#chosen}} by choices{{/chosen}}, block DECODE_THREADS, shared {{decode_shared}} bytes. A block makes {{tile_outputs}}
+ * Grid {{fn}}_GRID{{#chosen}} by choices{{/chosen}}{{#several}} by {{blocks}}{{/several}}, block DECODE_THREADS, shared {{decode_shared}} bytes. A block makes {{tile_outputs}}
  * of all rows of the batch at a time by mma.m16n8k16, W's rows being those of a. Its warps take
  * turns at chunks of {{chunk}} inputs; a thread reads 16 bytes of {{tile_rows}} rows of W in each of
  * {{steps}} steps, before it multiplies any.
@@ -29,11 +32,11 @@ enum {
 };
 
 extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
-    {{fn}}_kernel(const step *s, const void *x, long long x_step, const float *norm_w, const weight *w,
+    {{fn}}_kernel(const step *s, const void *x, long long x_step, const float *norm_w, {{#norm_biased}}const float *norm_b, {{/norm_biased}}const weight *w,
        {{fn_pad}}        const float *bias, {{y_ctype}} *y{{#twin}}, operand *y_operands{{/twin}}{{#chosen}}, const float *route{{/chosen}}) {
 {{#normed}}
     SHARED(unsigned, staged, {{fn}}_COLUMNS * {{fn}}_STAGED);
-    SHARED(float, scale, {{fn}}_COLUMNS);
+    SHARED(float, scale, 2 * {{fn}}_COLUMNS);
     SHARED(float, sums, DECODE_WARPS);
 {{/normed}}
     SHARED(float, part, DECODE_WARPS * {{products}} * TILE * 8);
@@ -57,6 +60,14 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
 {{^chosen}}
     const int batch = (int)s->batch;
 {{/chosen}}
+{{#several}}
+    w += blockIdx.y * (long long){{device_out}} * {{fn}}_DEPTH;
+    x = (const operand *)x + blockIdx.y * {{block_x}};
+    y += blockIdx.y * {{block_y}};
+{{#twin}}
+    y_operands += blockIdx.y * {{block_y}};
+{{/twin}}
+{{/several}}
     const words4 zero = { 0, 0, 0, 0 };
 {{^normed}}
     (void)norm_w;
@@ -101,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
                     u[i][1] = there ? load16(up_high + in) : zero;
 {{/gated}}
 {{#operands}}
-                    b[i] = there && row < batch ? load16_cached(from + in) : zero;
+                    b[i] = there && row < batch ? {{#scattered}}load_scattered(from + in, {{in}} - in - at){{/scattered}}{{^scattered}}load16_cached(from + in){{/scattered}} : zero;
 {{/operands}}
                 }
 {{#normed}}
@@ -109,15 +120,16 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
 {{#pieces}}
                 if (first) {
                     if (tile == (int)blockIdx.x && begin == 0)
-                        norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_width}}, {{norm_eps}});
+                        norm_scales(scale, sums, (const float *)x, x_step, batch, {{fn}}_COLUMNS, {{norm_width}}, {{norm_eps}}, {{centred}});
                     else
                         __syncthreads();
 {{/pieces}}
 {{^pieces}}
                 if (first && tile == (int)blockIdx.x) {
-                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{norm_width}}, {{norm_eps}});
+                    norm_scales(scale, sums, (const float *)x, x_step, batch, {{fn}}_COLUMNS, {{norm_width}}, {{norm_eps}}, {{centred}});
 {{/pieces}}
-                    stage(staged, {{fn}}_STAGED, scale, (const float *)x, x_step, norm_w, batch, {{norm_width}}, begin, end);
+                    stage(staged, {{fn}}_STAGED, scale, (const float *)x, x_step, norm_w, {{#norm_biased}}norm_b{{/norm_biased}}{{^norm_biased}}0{{/norm_biased}}, batch, {{fn}}_COLUMNS,
+                          {{norm_width}}, begin, end);
                 }
 #pragma unroll
                 for (int i = 0; i < {{fn}}_STEPS; i++) {
@@ -152,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
         }
         __syncthreads();
         const int output = tile * TILE + thread / 8, column = thread % 8;
-        if (thread < TILE * 8 && column < batch) {
+        if (thread < TILE * 8 && column < batch && output < {{out}}) {
             float total = 0{{#gated}}, total_up = 0{{/gated}};
             for (int i = 0; i < DECODE_WARPS; i++) {
                 total += part[i * {{products}} * TILE * 8 + thread];

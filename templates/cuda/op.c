@@ -3,7 +3,7 @@
     launch(p, {{fn}}_kernel, p->rows, 1, ROW_THREADS, WORDS(word(p->d->scratch){{#layered}}, (uint64_t)layer{{/layered}}{{weights}}));
 {{/rows}}
 {{#linear}}
-    {{fn}}(p{{#normed}}, {{norm_w}}{{/normed}}, {{linear_w}}, {{bias_w}});
+    {{fn}}(p{{#normed}}, {{norm_w}}{{/normed}}{{#norm_biased}}, {{norm_b}}{{/norm_biased}}, {{linear_w}}, {{bias_w}});
 {{/linear}}
 {{#experts}}
     {{fn}}(p, {{gate_up_w}}, {{gate_up_bias_w}}, {{down_w}}, {{down_bias_w}});

@@ -9,21 +9,21 @@ typedef struct {
 
 static unsigned char *at(const pass *p, size_t offset) { return p->d->scratch + offset; }
 
+static float *floats_at(const pass *p, size_t offset) { return (float *)(void *)at(p, offset); }
+
 static void launch(const pass *p, int kernel, int64_t grid_x, int64_t grid_y, unsigned block,
                    const uint64_t *words, size_t count) {
     sc_cuda_launch(p->cuda, p->cuda->compute, p->d->kernel[kernel], (unsigned)grid_x,
                    (unsigned)grid_y, block, words, count);
 }
 
-/* y [rows, stride] = x w, onto y when add is set; then the bias (NULL: none). x, y: offsets. */
-static void product(const pass *p, size_t y, int64_t stride, const unsigned char *w,
-                    const unsigned char *bias, int64_t out, int64_t depth, size_t x,
-                    int64_t x_stride, int64_t rows, int add) {
-    sc_products_run(p->d->products, p->cuda, (float *)(void *)at(p, y), stride, w, out, depth,
-                    at(p, x), x_stride, rows, add);
+/* The product; then the bias (NULL: none). */
+static void product(const pass *p, const sc_product *product, const unsigned char *bias) {
+    sc_products_run(p->d->products, p->cuda, product);
     if (bias)
-        launch(p, bias_kernel, rows, 1, ROW_THREADS,
-               WORDS(word(at(p, y)), (uint64_t)stride, word(bias), (uint64_t)out, (uint64_t)rows));
+        launch(p, bias_kernel, product->rows, 1, ROW_THREADS,
+               WORDS(word(product->y), (uint64_t)product->y_stride, word(bias), (uint64_t)product->out,
+                     (uint64_t)product->rows));
 }
 
 {{#offloading}}
@@ -39,7 +39,38 @@ static const int write_back_heads[CACHE_SHAPES] = {
 };
 
 {{/offloading}}
+{{#indexes}}
+/* {{layer_list}}: the pass's keys go to the cache, then each query's best are listed, some queries at once. */
+static void index{{id}}(const pass *p, int layer) {
+    const unsigned char *keys = p->cache->arena + {{name}}_indexer[layer].offset;
+    launch(p, index_keep{{id}}_kernel, p->rows, 1, ROW_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, {{k_at}})), word(keys)));
+    for (int64_t row = 0; row < p->rows; row += INDEX_ROWS) {
+        const int64_t left = p->rows - row, rows = left < INDEX_ROWS ? left : INDEX_ROWS;
+        launch(p, index_score{{id}}_kernel, (SHAPE{{shape}}_SLOTS + INDEX_THREADS - 1) / INDEX_THREADS, rows, INDEX_THREADS,
+               WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})), word(at(p, {{weights_at}})), word(keys),
+                     word(at(p, INDEX_SCORES_AT)), (uint64_t)row));
+        launch(p, index_choose{{id}}_kernel, rows, 1, ROW_THREADS,
+               WORDS(word(at(p, STEP_AT)), word(at(p, INDEX_SCORES_AT)), word(at(p, INDEX_CHOSEN_AT)), (uint64_t)row));
+    }
+}
+
+{{/indexes}}
 {{#attentions}}
+{{#latent}}
+/* {{layer_list}}: the pass's rows go to the cache, then its queries look at all. */
+static void latent_attention{{id}}(const pass *p, kv *keys, kv *values) {
+    launch(p, keep{{id}}_kernel, p->rows, KEEP{{id}}_GRID, ROW_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})), word(at(p, {{q_rope_at}})), word(at(p, {{k_at}})),
+                 word(at(p, {{v_at}})), 0, 0, word(at(p, ANGLES_AT)), word(keys), word(values), 0, 0,
+                 word(at(p, QUERY_AT))));
+    launch(p, latent{{id}}_kernel, p->rows * LATENT{{id}}_TILES, p->tokens == 1 ? ATTEND{{id}}_SPLITS : 1, ATTEND_THREADS,
+           WORDS(word(at(p, STEP_AT)), word(at(p, QUERY_AT)), {{#indexed}}word(at(p, INDEX_CHOSEN_AT)), {{/indexed}}word(keys), word(values),
+                 word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, {{attended}}_AT))));
+}
+
+{{/latent}}
+{{#expanded}}
 /* {{layer_list}}: the pass's keys and values go to the cache, then its queries look at all. */
 static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm, const unsigned char *k_norm,
                                {{#sinks}}const unsigned char *sinks, {{/sinks}}kv *keys, kv *values) {
@@ -55,6 +86,7 @@ static void prefill_attention{{id}}(const pass *p, const unsigned char *q_norm, 
                  word(evicted_keys), word(evicted_values), word(at(p, {{attended}}_AT)){{#sinks}}, word(sinks){{/sinks}}));
 }
 
+{{/expanded}}
 {{/attentions}}
 {{#offloading}}
 /* What the pass gave an offloaded layer goes home, on the copy stream. */
@@ -127,27 +159,45 @@ static const unsigned char *begin_weights(const pass *p, int layer) {
 {{/weights_offloaded}}
 {{#device_linears}}
 /* {{what}}: in a pass of one token by a kernel of its own, else by a product. */
-static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}}, const unsigned char *w,
+static void {{fn}}(const pass *p{{#normed}}, const unsigned char *norm{{/normed}}{{#norm_biased}}, const unsigned char *norm_bias{{/norm_biased}}, const unsigned char *w,
        {{fn_pad}}      const unsigned char *bias) {
 {{#decode_linears}}
     if (p->tokens == 1) {
-        launch(p, {{fn}}_kernel, {{fn}}_GRID, 1, DECODE_THREADS,
+        launch(p, {{fn}}_kernel, {{fn}}_GRID, {{blocks}}, DECODE_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, {{decode_x_at}})), {{decode_x_row}},
-                     {{#normed}}word(norm){{/normed}}{{^normed}}0{{/normed}}, word(w), word(bias), word(at(p, {{y_at}})){{#twin}}, word(at(p, {{twin_at}})){{/twin}}));
+                     {{#normed}}word(norm){{/normed}}{{^normed}}0{{/normed}}, {{#norm_biased}}word(norm_bias), {{/norm_biased}}word(w), word(bias), word(at(p, {{y_at}})){{#twin}}, word(at(p, {{twin_at}})){{/twin}}));
         return;
     }
 {{/decode_linears}}
 {{#normed}}
-    launch(p, {{norm_fn}}_kernel, p->rows, 1, ROW_THREADS, WORDS(word(p->d->scratch), word(norm)));
+    launch(p, {{norm_fn}}_kernel, p->rows, 1, ROW_THREADS, WORDS(word(p->d->scratch), word(norm){{#norm_biased}}, word(norm_bias){{/norm_biased}}));
 {{/normed}}
+    const sc_product made = {
+        .w = w,
+        .x = at(p, {{x_at}}),
+        .y = floats_at(p, {{#ended}}SUMS_AT{{/ended}}{{^ended}}{{y_at}}{{/ended}}),
+        .out = {{fn}}_OUT,
+        .in = {{#several}}{{in}}{{/several}}{{^several}}{{fn}}_DEPTH{{/several}},
+        .depth = {{fn}}_DEPTH,
+        .rows = p->rows,
+        .x_stride = {{x_row}},
+        .y_stride = {{#ended}}SUMS_STRIDE{{/ended}}{{^ended}}{{y_row}}{{/ended}},
+        .count = {{blocks}},
+{{#several}}
+        .x_step = {{block_x}},
+        .y_step = {{block_y}},
+{{/several}}
+{{^ended}}
+        .add = {{adds}},
+{{/ended}}
+    };
 {{#ended}}
-    product(p, SUMS_AT, SUMS_STRIDE, w, NULL, {{fn}}_OUT, {{fn}}_DEPTH, {{x_at}}, {{x_row}}, p->rows, 0);
-    launch(p, end_{{fn}}_kernel, p->rows, ({{out}} + END_COLUMNS - 1) / END_COLUMNS, ROW_THREADS,
+    product(p, &made, NULL);
+    launch(p, end_{{fn}}_kernel, p->rows, ({{outs}} + END_COLUMNS - 1) / END_COLUMNS, ROW_THREADS,
            WORDS(word(at(p, SUMS_AT)), word(bias), word(at(p, {{y_at}})), {{#twin}}word(at(p, {{twin_at}})), {{/twin}}(uint64_t)p->rows));
 {{/ended}}
 {{^ended}}
-    product(p, {{y_at}}, {{y_row}}, w, bias, {{fn}}_OUT, {{fn}}_DEPTH, {{x_at}}, {{x_row}}, p->rows,
-            {{adds}});
+    product(p, &made, bias);
 {{/ended}}
 }
 
@@ -193,11 +243,18 @@ static void layer{{id}}(const pass *p, int layer) {
     const unsigned char *w = begin_weights(p, layer);
 {{#device_ops}}
 {{> cuda/op.c}}
+{{#index}}
+    index{{index_id}}(p, layer);
+{{/index}}
 {{#attention}}
 {{#offloading}}
     {{name}}_cache_begin(p->cache, {{source}});
 {{/offloading}}
     kv *keys = keys_of(p->cache, {{source}}), *values = values_of(p->cache, {{source}});
+{{#latent}}
+    latent_attention{{attention_id}}(p, keys, values);
+{{/latent}}
+{{#expanded}}
     if (p->tokens == 1)
         launch(p, attend{{attention_id}}_kernel, ATTEND{{attention_id}}_SPLITS, p->batch * ATTEND{{attention_id}}_HEADS, ATTEND_THREADS,
                WORDS(word(at(p, STEP_AT)), word(at(p, {{q_at}})),
@@ -206,6 +263,7 @@ static void layer{{id}}(const pass *p, int layer) {
                      word(at(p, PARTIAL_AT)), word(at(p, ARRIVED_AT)), word(at(p, {{attended}}_AT)){{#sinks}}, word({{sinks_w}}){{/sinks}}));
     else
         prefill_attention{{attention_id}}(p, {{q_norm_w}}, {{k_norm_w}}, {{#sinks}}{{sinks_w}}, {{/sinks}}keys, values);
+{{/expanded}}
 {{#keeps}}
 {{#offloading}}
     give_back(p, layer);

@@ -80,6 +80,11 @@ static __device__ __forceinline__ void mma_f16(float d[4], const unsigned a[4],
 
 {{/f16_mma}}
 {{/device_mma}}
+/* array[i] += value, whoever else adds. */
+static __device__ __forceinline__ void shared_add(SHARED_OF(int) array, int i, int value) {
+    atomicAdd(array + i, value);
+}
+
 /* How many blocks came to the counter before this one. One thread calls, behind a barrier: what its
  * block wrote before that is there for whoever comes later. */
 static __device__ __forceinline__ unsigned block_arrive(unsigned *counter) {

@@ -209,20 +209,65 @@ static __device__ __forceinline__ void rope_pairs(const float *x, int heads, int
 }
 
 {{/uses_rope_pairs}}
+{{#uses_rope}}
+/* Pair i of each head is (x[2i], x[2i + 1]) of neighbours, else (x[i], x[i + pairs]); turned, it is
+ * (y[i], y[i + pairs]). apply_rotary_pos_emb and its _interleave of DeepseekV3. */
+static __device__ __forceinline__ void rope(const float *x, int heads, int x_step, int y_step,
+                                            int neighbours, const float *cosine, const float *sine,
+                                            int pairs, float *y, operand *to) {
+    const int apart = neighbours ? 2 : 1, second = neighbours ? 1 : pairs;
+    for (int item = (int)threadIdx.x; item < heads * pairs; item += ROW_THREADS) {
+        const int head = item / pairs, pair = item % pairs, at = head * x_step + apart * pair;
+        const float a = x[at], b = x[at + second];
+        put(y, to, head * y_step + pair, a * cosine[pair] - b * sine[pair]);
+        put(y, to, head * y_step + pair + pairs, b * cosine[pair] + a * sine[pair]);
+    }
+}
+
+{{/uses_rope}}
 {{#uses_route}}
 /* What an expert is worth before all are divided by their total, and what it is chosen by. */
 static __device__ __forceinline__ float worth_of(float score, float top, int sigmoid) {
     return sigmoid ? 1.0f / (1.0f + expf(-score)) : expf(score - top);
 }
 
+/* What an expert is chosen by. */
+static __device__ __forceinline__ float choice_of(const float *scores, const float *correction, int i,
+                                                  float top, int sigmoid) {
+    return correction ? worth_of(scores[i], top, sigmoid) + correction[i] : scores[i];
+}
+
+/* A bit for each of the top_groups best of the groups, of equals the lower one first: a group is
+ * worth its two best. A lane has one. DeepseekV3TopkRouter. */
+static __device__ __forceinline__ unsigned best_groups(const float *scores, const float *correction,
+                                                       int experts, float top, int sigmoid,
+                                                       int groups, int top_groups) {
+    const int lane = (int)threadIdx.x, size = experts / groups;
+    const float none = -__uint_as_float(0x7f800000);
+    float first = none, second = none;
+    for (int i = lane * size; i < (lane + 1) * size && lane < groups; i++) {
+        const float x = choice_of(scores, correction, i, top, sigmoid);
+        second = x > first ? first : x > second ? x : second;
+        first = x > first ? x : first;
+    }
+    const float worth = first + second;
+    int better = 0;
+    for (int other = 0; other < groups; other++) {
+        const float its = __shfl_sync(0xffffffff, worth, other);
+        better += its > worth || (its == worth && other < lane);
+    }
+    return __ballot_sync(0xffffffff, lane < groups && better < top_groups);
+}
+
 /* Softmax or sigmoid of the scores; ids of the top_k best, of equals the lower one first, then their
  * weights times scale, which add up to it if that is wanted. correction (0: none) is added to choose
- * by; weights are times expert_scale (0: none). The first warp does it, a lane every 32nd
- * expert: each time it takes the best behind the one before. */
+ * by; weights are times expert_scale (0: none). Of several groups of experts only the top_groups best
+ * count. The first warp does it, a lane every 32nd expert: each time it takes the best behind the one
+ * before. */
 static __device__ __forceinline__ void route(const float *scores, const float *correction,
                                              const float *expert_scale, int experts, int top_k,
-                                             int normalise, int sigmoid, float scale, float *y,
-                                             operand *to) {
+                                             int normalise, int sigmoid, int groups, int top_groups,
+                                             float scale, float *y, operand *to) {
     const int lane = (int)threadIdx.x;
     if (lane >= 32)
         return;
@@ -235,12 +280,15 @@ static __device__ __forceinline__ void route(const float *scores, const float *c
     for (int i = lane; i < experts; i += 32)
         total += expf(scores[i] - top);
     total = warp_sum(total);
+    const unsigned kept =
+        groups > 1 ? best_groups(scores, correction, experts, top, sigmoid, groups, top_groups) : 0;
     for (int k = 0; k < top_k; k++) {
         float best = -__uint_as_float(0x7f800000);
         int id = experts;
         for (int i = lane; i < experts; i += 32) {
-            const float x =
-                correction ? worth_of(scores[i], top, sigmoid) + correction[i] : scores[i];
+            const bool out = groups > 1 && !(kept >> i / (experts / groups) & 1);
+            const float x = out ? -__uint_as_float(0x7f800000)
+                                : choice_of(scores, correction, i, top, sigmoid);
             const bool left = x < before || (x == before && i > before_id);
             if (left && (x > best || (x == best && i < id))) {
                 best = x;

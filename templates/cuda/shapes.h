@@ -59,6 +59,12 @@ enum {
     END_COLUMNS = 1024, /* of a row that one block takes: end */
     CONV_THREADS = 64, /* conv: a thread has a channel, whose tokens follow each other */
     SCAN_THREADS = 128, /* scan, delta */
+{{#has_index}}
+    INDEX_THREADS = 128, /* index_score: a thread has a key */
+    INDEX_ROWS = {{index_rows}}, /* queries that are scored at once */
+    INDEX_STRIDE = {{index_scores_stride}}, /* floats from one query's scores to the next one's */
+    INDEX_CHOSEN = {{index_chosen}}, /* slots that are listed for a query, at most */
+{{/has_index}}
 {{#has_experts}}
     EXPERT_THREADS = 128,
     EXPERT_OUTPUTS = {{expert_outputs}}, /* that a block makes of one expert's rows in a prefill */
@@ -131,6 +137,16 @@ enum {
 {{/delta_kernels}}
 {{#attentions}}
 
+{{#latent}}
+/* {{layer_list}}. keep: grid [rows, KEEP{{id}}_GRID]. latent: grid [rows * LATENT{{id}}_TILES, shares],
+ * ATTEND{{id}}_SPLITS at most. */
+enum {
+    ATTEND{{id}}_SPLITS = {{attend_splits}},
+    LATENT{{id}}_TILES = {{attend_tiles}}, /* blocks that share the heads of one token */
+    KEEP{{id}}_GRID = {{keep_grid}}, /* the same of keep */
+};
+{{/latent}}
+{{#expanded}}
 /* {{layer_list}}. keep: grid [rows, KEEP{{id}}_GRID]. attend: grid [ATTEND{{id}}_SPLITS, batch * ATTEND{{id}}_HEADS].
  * attention: grid [ceil(tokens * ATTENTION{{id}}_GROUP / ATTENTION{{id}}_QUERIES), batch *
  * ATTEND{{id}}_HEADS]. */
@@ -141,6 +157,7 @@ enum {
     ATTENTION{{id}}_GROUP = {{device_group}},
     ATTENTION{{id}}_QUERIES = {{tile_queries}},
 };
+{{/expanded}}
 {{/attentions}}
 
 /* What a pass is about, at one address on the device. */

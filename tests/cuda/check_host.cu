@@ -368,3 +368,19 @@ extern "C" __global__ void large_kernel(float *y) {
     first[threadIdx.x] = 0;
     second[threadIdx.x] = *y;
 }
+
+/* A histogram that all threads add to. by: 1 leaves out the barrier behind it, 2 that before it, 3
+ * the zeros. */
+#line 1
+extern "C" __global__ void shared_add_kernel(int *y, long long by) {
+    SHARED(int, count, 4);
+    if (threadIdx.x < 4 && by != 3)
+        count[threadIdx.x] = 0;
+    if (by != 2)
+        __syncthreads();
+    shared_add(count, (int)(threadIdx.x % 4), (int)threadIdx.x);
+    if (by != 1)
+        __syncthreads();
+    if (threadIdx.x < 4)
+        y[threadIdx.x] = count[threadIdx.x];
+}

@@ -36,10 +36,14 @@ enum {
     LAYOUT_ROWS = 2,
     LAYOUT_COLS = 3,
     LAYOUT_LD = 4,
-    PREF_MAX_WORKSPACE_BYTES = 1
+    LAYOUT_BATCH_COUNT = 5,
+    LAYOUT_BATCH_OFFSET = 6,
+    PREF_MAX_WORKSPACE_BYTES = 1,
+    PREF_ALIGNMENT_A_BYTES = 5,
+    PREF_ALIGNMENT_D_BYTES = 8
 };
 
-enum { ALIGN = 16, WORKSPACE = 4096, MARK = 0x73746e64 };
+enum { ALIGN = 256, WORKSPACE = 4096, MARK = 0x73746e64 }; /* ALIGN: of every matrix by default */
 
 typedef struct {
     uint32_t mark;
@@ -53,14 +57,17 @@ typedef struct {
     int type;
     uint64_t rows, columns;
     int64_t leading;
+    int32_t count;
+    int64_t step; /* elements from one of them to the next */
 } layout;
 
 typedef struct {
     size_t workspace_bytes;
+    uint32_t aligned[4]; /* bytes that addresses of A … D are multiples of */
 } preference;
 
 typedef struct {
-    uint64_t data[8]; /* MARK, workspace bytes, m, n, k, type */
+    uint64_t data[8]; /* MARK and count, workspace bytes, m, n, k, type, alignments */
 } algorithm;
 
 typedef struct {
@@ -78,6 +85,7 @@ typedef struct {
     float *d;
     void *workspace;
     size_t workspace_bytes, m, n, k, lda, ldb, ldc, ldd;
+    size_t count, step_a, step_b, step_c, step_d;
     int type, transposed_a, transposed_b;
     float alpha, beta;
 } product;
@@ -137,7 +145,7 @@ FUNCTION(MatrixLayoutCreate, layout **out, int type, uint64_t rows, uint64_t col
     if (type != F32 && type != F16 && type != BF16)
         return STATUS_NOT_SUPPORTED;
     return create(__func__, (void **)out, sizeof(layout),
-                  &(layout){ type, rows, columns, leading });
+                  &(layout){ type, rows, columns, leading, 1, 0 });
 }
 
 FUNCTION(MatrixLayoutDestroy, layout *l) { return destroy(l); }
@@ -145,7 +153,7 @@ FUNCTION(MatrixLayoutDestroy, layout *l) { return destroy(l); }
 FUNCTION(MatrixLayoutSetAttribute, layout *l, int which, const void *value, size_t bytes) {
     if (sc_standin_count(__func__))
         return STATUS_INTERNAL_ERROR;
-    if (!l || !value || bytes != 8)
+    if (!l || !value || bytes != (which == LAYOUT_BATCH_COUNT ? 4 : 8))
         return STATUS_INVALID_VALUE;
     switch (which) {
     case LAYOUT_ROWS:
@@ -157,13 +165,20 @@ FUNCTION(MatrixLayoutSetAttribute, layout *l, int which, const void *value, size
     case LAYOUT_LD:
         memcpy(&l->leading, value, bytes);
         return STATUS_SUCCESS;
+    case LAYOUT_BATCH_COUNT:
+        memcpy(&l->count, value, bytes);
+        return STATUS_SUCCESS;
+    case LAYOUT_BATCH_OFFSET:
+        memcpy(&l->step, value, bytes);
+        return STATUS_SUCCESS;
     default:
         return STATUS_NOT_SUPPORTED;
     }
 }
 
 FUNCTION(MatmulPreferenceCreate, preference **out) {
-    return create(__func__, (void **)out, sizeof(preference), &(preference){ 0 });
+    return create(__func__, (void **)out, sizeof(preference),
+                  &(preference){ 0, { ALIGN, ALIGN, ALIGN, ALIGN } });
 }
 
 FUNCTION(MatmulPreferenceDestroy, preference *p) { return destroy(p); }
@@ -171,11 +186,15 @@ FUNCTION(MatmulPreferenceDestroy, preference *p) { return destroy(p); }
 FUNCTION(MatmulPreferenceSetAttribute, preference *p, int which, const void *value, size_t bytes) {
     if (sc_standin_count(__func__))
         return STATUS_INTERNAL_ERROR;
-    if (!p || !value || bytes != sizeof p->workspace_bytes)
+    const int alignment = which >= PREF_ALIGNMENT_A_BYTES && which <= PREF_ALIGNMENT_D_BYTES;
+    if (!p || !value || bytes != (alignment ? sizeof *p->aligned : sizeof p->workspace_bytes))
         return STATUS_INVALID_VALUE;
-    if (which != PREF_MAX_WORKSPACE_BYTES)
+    if (alignment)
+        memcpy(&p->aligned[which - PREF_ALIGNMENT_A_BYTES], value, bytes);
+    else if (which == PREF_MAX_WORKSPACE_BYTES)
+        memcpy(&p->workspace_bytes, value, bytes);
+    else
         return STATUS_NOT_SUPPORTED;
-    memcpy(&p->workspace_bytes, value, bytes);
     return STATUS_SUCCESS;
 }
 
@@ -183,9 +202,19 @@ FUNCTION(MatmulPreferenceSetAttribute, preference *p, int which, const void *val
 
 static size_t element_bytes(int type) { return type == F32 ? 4 : 2; }
 
+/* Whether several lie side by side in their rows, or one behind the other. */
+static int is_beside(const layout *l) {
+    return l->step >= 0 &&
+           (uint64_t)(l->count - 1) * (uint64_t)l->step + l->rows <= (uint64_t)l->leading;
+}
+
+static int is_behind(const layout *l) {
+    return (uint64_t)l->step == l->columns * (uint64_t)l->leading;
+}
+
 static int is_layout(const layout *l) {
     return l && l->rows && l->columns && l->leading > 0 && (uint64_t)l->leading >= l->rows &&
-           l->columns <= SIZE_MAX / 8 / (uint64_t)l->leading;
+           l->count > 0 && l->columns <= SIZE_MAX / 8 / (uint64_t)l->leading / (uint64_t)l->count;
 }
 
 /* Sizes that fit, of types that go together. */
@@ -200,8 +229,21 @@ static status check(product *p, const description *desc, const layout *a, const 
     if (p->k != (tb ? b->columns : b->rows) || d->rows != p->m || d->columns != p->n ||
         c->rows != p->m || c->columns != p->n)
         return STATUS_INVALID_VALUE;
+    if (a->count != d->count || b->count != d->count || c->count != d->count)
+        return STATUS_INVALID_VALUE;
     if (a->type != b->type || c->type != F32 || d->type != F32)
         return STATUS_NOT_SUPPORTED;
+    const layout *const all[] = { a, b, c, d };
+    for (int i = 0; i < 4; i++)
+        if (d->count > 1 && !is_beside(all[i]) && !is_behind(all[i]))
+            return STATUS_NOT_SUPPORTED;
+    if (d->count > 1 && (uint64_t)d->step < d->rows) /* inputs may overlap */
+        return STATUS_INVALID_VALUE;
+    p->count = (size_t)d->count;
+    p->step_a = (size_t)a->step;
+    p->step_b = (size_t)b->step;
+    p->step_c = (size_t)c->step;
+    p->step_d = (size_t)d->step;
     p->lda = (size_t)a->leading;
     p->ldb = (size_t)b->leading;
     p->ldc = (size_t)c->leading;
@@ -225,7 +267,9 @@ FUNCTION(MatmulAlgoGetHeuristic, handle *h, description *desc, layout *a, layout
         return s;
     const size_t bytes = wish->workspace_bytes < WORKSPACE ? wish->workspace_bytes : WORKSPACE;
     *results = (heuristic){
-        .algo = { { MARK, bytes, p.m, p.n, p.k, (uint64_t)p.type } },
+        .algo = { { MARK + (p.count << 32), bytes, p.m, p.n, p.k, (uint64_t)p.type,
+                    wish->aligned[0] + ((uint64_t)wish->aligned[1] << 32),
+                    wish->aligned[2] + ((uint64_t)wish->aligned[3] << 32) } },
         .workspace_bytes = bytes,
         .waves = 1,
     };
@@ -250,47 +294,65 @@ static float *unfold(const void *x, int type, size_t lines, size_t k, size_t lin
     return all;
 }
 
-static void multiply(void *args) {
-    const product *p = args;
-    float *a = unfold(p->a, p->type, p->m, p->k, p->transposed_a ? p->lda : 1,
-                      p->transposed_a ? 1 : p->lda);
-    float *b = unfold(p->b, p->type, p->n, p->k, p->transposed_b ? 1 : p->ldb,
-                      p->transposed_b ? p->ldb : 1);
+/* The i-th of the products. */
+static void multiply_one(const product *p, size_t i) {
+    const size_t size = element_bytes(p->type);
+    float *a = unfold((const char *)p->a + i * p->step_a * size, p->type, p->m, p->k,
+                      p->transposed_a ? p->lda : 1, p->transposed_a ? 1 : p->lda);
+    float *b = unfold((const char *)p->b + i * p->step_b * size, p->type, p->n, p->k,
+                      p->transposed_b ? 1 : p->ldb, p->transposed_b ? p->ldb : 1);
+    const float *c = p->c + i * p->step_c;
+    float *d = p->d + i * p->step_d;
     if (!a || !b)
         abort();
-    for (size_t j = 0; j < p->n; j++)
-        for (size_t i = 0; i < p->m; i++) {
+    for (size_t column = 0; column < p->n; column++)
+        for (size_t row = 0; row < p->m; row++) {
             float sum = 0;
             for (size_t l = 0; l < p->k; l++)
-                sum += a[i * p->k + l] * b[j * p->k + l];
+                sum += a[row * p->k + l] * b[column * p->k + l];
             sum *= p->alpha;
             if (p->beta != 0.0f) /* what is not added may be NaN */
-                sum += p->beta * p->c[j * p->ldc + i];
-            p->d[j * p->ldd + i] = sum;
+                sum += p->beta * c[column * p->ldc + row];
+            d[column * p->ldd + row] = sum;
         }
-    if (p->workspace_bytes)
-        memset(p->workspace, 0xff, p->workspace_bytes); /* it is nobody else's */
     free(a);
     free(b);
 }
 
+static void multiply(void *args) {
+    const product *p = args;
+    for (size_t i = 0; i < p->count; i++)
+        multiply_one(p, i);
+    if (p->workspace_bytes)
+        memset(p->workspace, 0xff, p->workspace_bytes); /* it is nobody else's */
+}
+
+/* Of several side by side what lies between them too. */
 static sc_standin_range range_of(const void *at, const layout *l, int writes) {
-    const size_t bytes = element_bytes(l->type);
-    return (sc_standin_range){ (uintptr_t)at, l->rows * bytes, (size_t)l->leading * bytes,
-                               l->columns, writes };
+    const size_t bytes = element_bytes(l->type), others = (size_t)l->count - 1;
+    const int beside = others && is_beside(l);
+    return (sc_standin_range){ (uintptr_t)at,
+                               (l->rows + (beside ? others * (size_t)l->step : 0)) * bytes,
+                               (size_t)l->leading * bytes,
+                               l->columns * (beside ? 1 : (size_t)l->count), writes };
 }
 
 static int is_ours(const sc_standin_range *ranges, int count) {
     for (int i = 0; i < count; i++)
-        if (!ranges[i].at || ranges[i].at % ALIGN || !sc_standin_holds(&ranges[i]))
+        if (!ranges[i].at || !sc_standin_holds(&ranges[i]))
             return 0;
     return 1;
 }
 
-/* The algorithm is of the same product. */
+/* The algorithm is of the same product, and of addresses like these. */
 static int is_known(const algorithm *algo, const product *p, size_t workspace_bytes) {
-    return algo->data[0] == MARK && algo->data[1] <= workspace_bytes && algo->data[2] == p->m &&
-           algo->data[3] == p->n && algo->data[4] == p->k && algo->data[5] == (uint64_t)p->type;
+    const uintptr_t at[] = { (uintptr_t)p->a, (uintptr_t)p->b, (uintptr_t)p->c, (uintptr_t)p->d };
+    for (int i = 0; i < 4; i++)
+        if (at[i] % (uint32_t)(algo->data[6 + i / 2] >> i % 2 * 32))
+            return 0;
+    return algo->data[0] == MARK + (p->count << 32) && algo->data[1] <= workspace_bytes &&
+           algo->data[2] == p->m && algo->data[3] == p->n && algo->data[4] == p->k &&
+           algo->data[5] == (uint64_t)p->type;
 }
 
 FUNCTION(Matmul, handle *h, description *desc, const void *alpha, const void *a, layout *la,

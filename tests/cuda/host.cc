@@ -582,6 +582,11 @@ void sc_check_read(const sc_array *array, long long i) {
             report_race(array, i, "written", s->warp * LANES + lane, "read");
 }
 
+void sc_fault_added(const sc_array *array, long long i, const char *what) {
+    sc_fault("%s[%lld]: %s (after line %d), but threads add to it and no barrier lies between",
+             array->name, i, what, lines[sc_self->id]);
+}
+
 /* --- the launch --- */
 
 /* Times start anew, and with them the shadows, long before they run out. */

@@ -268,6 +268,7 @@ static inline void mma_f16(float d[4], const unsigned a[4], const unsigned b[2],
  */
 struct sc_shadow {
     unsigned written;      /* when; 0: never */
+    unsigned added;        /* when it was added to, by whomever; 0: never */
     unsigned read;         /* the latest read since then; 0: none */
     unsigned lanes;        /* that read it since then */
     unsigned short writer; /* thread */
@@ -294,6 +295,7 @@ void sc_enter(sc_array *array);
 /* A race is none when the two threads have met since: finds out, and ends the launch if not. */
 void sc_check_written(const sc_array *array, long long i, const char *what);
 void sc_check_read(const sc_array *array, long long i);
+[[noreturn]] void sc_fault_added(const sc_array *array, long long i, const char *what);
 
 static inline void sc_bounds(const sc_array *array, long long i) {
     if (i < 0 || i >= (long long)array->count)
@@ -305,6 +307,8 @@ static inline void sc_note_read(const sc_array *array, long long i) {
     sc_shadow *s = &array->shadow[i];
     if (s->written < sc_block_start)
         sc_fault("%s[%lld]: read before it was written", array->name, i);
+    if (s->added >= sc_last_barrier)
+        sc_fault_added(array, i, "read");
     if (s->written >= sc_last_barrier && s->writer != sc_self->id)
         sc_check_written(array, i, "read");
     const unsigned short warp = (unsigned short)(sc_self->id / 32);
@@ -322,6 +326,8 @@ static inline void sc_note_read(const sc_array *array, long long i) {
 static inline void sc_note_write(const sc_array *array, long long i, int same) {
     sc_bounds(array, i);
     sc_shadow *s = &array->shadow[i];
+    if (s->added >= sc_last_barrier)
+        sc_fault_added(array, i, "written");
     if (s->written >= sc_last_barrier && s->writer != sc_self->id && !same)
         sc_check_written(array, i, "written");
     if (s->read >= sc_last_barrier)
@@ -329,6 +335,19 @@ static inline void sc_note_write(const sc_array *array, long long i, int same) {
     s->written = sc_now;
     s->read = 0;
     s->writer = (unsigned short)sc_self->id;
+}
+
+/* Threads may add to an element side by side; what it becomes is there behind a barrier. */
+static inline void sc_note_add(const sc_array *array, long long i) {
+    sc_bounds(array, i);
+    sc_shadow *s = &array->shadow[i];
+    if (s->written < sc_block_start)
+        sc_fault("%s[%lld]: added to before it was written", array->name, i);
+    if (s->written >= sc_last_barrier && s->writer != sc_self->id)
+        sc_check_written(array, i, "added to");
+    if (s->read >= sc_last_barrier)
+        sc_check_read(array, i);
+    s->added = sc_now;
 }
 
 template <class type> struct sc_shared;
@@ -361,6 +380,12 @@ template <class type> struct sc_shared : sc_array {
 
     sc_element<type> operator[](long long i) const { return sc_element<type>(this, i); }
 };
+
+/* name[i] += value, whoever else adds. */
+static inline void shared_add(const sc_shared<int> &array, long long i, int value) {
+    sc_note_add(&array, i);
+    array.data[i] += value;
+}
 
 /* Inside a kernel or a function that it calls. A function takes one as SHARED_OF(type) name. */
 #define SHARED_OF(type) const sc_shared<type> &
