@@ -521,9 +521,10 @@ static void emit_head(sc_cuda_set *set) {
 
 /* ---- attention ---- */
 
-static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_attention *a) {
+static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_attention *a,
+                           int owner) {
     sc_scope body = sc_scope_item(item, "attention");
-    sc_scope_number(&body, "attention_id", set->kind);
+    sc_scope_number(&body, "attention_id", owner);
     sc_emit_cuda_spans(&body, set->plan, a);
     sc_scope_text(&body, "q_norm_w", sc_cuda_weight_at(set, a->q_norm));
     sc_scope_text(&body, "k_norm_w", sc_cuda_weight_at(set, a->k_norm));
@@ -543,9 +544,9 @@ static void emit_attention(const sc_cuda_set *set, sc_scope *item, const sc_atte
         set->top->rc = body.rc;
 }
 
-static void emit_index(const sc_cuda_set *set, sc_scope *item) {
+static void emit_index(const sc_cuda_set *set, sc_scope *item, int owner) {
     sc_scope body = sc_scope_item(item, "index");
-    sc_scope_number(&body, "index_id", set->kind);
+    sc_scope_number(&body, "index_id", owner);
     if (body.rc)
         set->top->rc = body.rc;
 }
@@ -627,7 +628,17 @@ static void emit_experts(sc_cuda_set *set, sc_scope *item, const sc_op *op) {
 
 /* ---- lists ---- */
 
-void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list) {
+/* Attention and indexers have a kernel where the processor has a function. */
+static int owner_of(const sc_cuda_set *set, int layer, const sc_op *op) {
+    const char *layers;
+    const int owner = sc_op_owner(set->top->pool, set->plan, set->kinds, layer, op, &layers);
+    if (owner < 0)
+        set->top->rc = SC_EENV;
+    return owner;
+}
+
+void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
+                  int layer) {
     const sc_graph *g = set->plan->graph;
     set->weights = list == &g->first || list == &g->last ? "p->d->block" : "w";
     for (int i = 0; i < list->ops && !set->top->rc;) {
@@ -641,9 +652,9 @@ void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_
         else if (op->kind == SC_OP_LINEAR)
             emit_linear(set, &item, op, folded ? &chain : NULL);
         else if (op->kind == SC_OP_ATTENTION)
-            emit_attention(set, &item, &op->attention);
+            emit_attention(set, &item, &op->attention, owner_of(set, layer, op));
         else if (op->kind == SC_OP_INDEX)
-            emit_index(set, &item);
+            emit_index(set, &item, owner_of(set, layer, op));
         else if (op->kind == SC_OP_CONV)
             sc_cuda_conv(set, &item, op);
         else if (op->kind == SC_OP_STATE_SPACE)

@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     sc_scope *top;
     const sc_plan *plan;
-    int kind;            /* of the layer */
+    const sc_layer_kinds *kinds;
     const char *weights; /* where those of the list begin, as C */
     int kernels;
     sc_cuda_kernel *kernel;
@@ -24,8 +24,9 @@ typedef struct {
 } sc_cuda_set;
 
 int sc_cuda_begin(sc_cuda_set *set, sc_error *err);
-/* The list's operations as items of that name of the scope. */
-void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list);
+/* The list's operations as items of that name of the scope; layer: one that has it, -1: none. */
+void sc_cuda_list(sc_cuda_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
+                  int layer);
 /* The head, and what all of them have used. */
 void sc_cuda_end(sc_cuda_set *set);
 

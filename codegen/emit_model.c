@@ -175,18 +175,15 @@ static void emit_weights(sc_scope *top, const sc_plan *plan) {
     }
 }
 
-/* ---- kinds of layers: those whose operations' texts are equal share their functions ---- */
+/* ---- kinds of layers, and whose functions their operations call ---- */
 
-typedef struct {
-    int *kind;  /* [layers] */
-    int *first; /* [kinds]: a layer of that kind */
-    int kinds;
-} layer_kinds;
+static int shape_of(const sc_plan *plan, int layer) {
+    return plan->layer[plan->config->layer[layer].kv_source].shape;
+}
 
 static const char *layer_text(sc_pool *pool, const sc_plan *plan, int layer) {
     const sc_op_list *list = &plan->graph->layer[layer];
-    const char *text =
-        sc_pool_printf(pool, "shape %d", plan->layer[plan->config->layer[layer].kv_source].shape);
+    const char *text = sc_pool_printf(pool, "shape %d", shape_of(plan, layer));
     for (int i = 0; i < list->ops && text; i++) {
         const char *op = sc_op_text(pool, plan->graph, &list->op[i]);
         text = op ? sc_pool_printf(pool, "%s\n%s", text, op) : NULL;
@@ -194,7 +191,7 @@ static const char *layer_text(sc_pool *pool, const sc_plan *plan, int layer) {
     return text;
 }
 
-static int find_kinds(layer_kinds *k, sc_pool *pool, const sc_plan *plan, sc_error *err) {
+static int find_kinds(sc_layer_kinds *k, sc_pool *pool, const sc_plan *plan, sc_error *err) {
     const size_t layers = (size_t)plan->layers;
     const char **text = sc_pool_alloc(pool, layers, sizeof *text);
     k->kind = sc_pool_alloc(pool, layers, sizeof *k->kind);
@@ -215,11 +212,53 @@ static int find_kinds(layer_kinds *k, sc_pool *pool, const sc_plan *plan, sc_err
     return SC_OK;
 }
 
-int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
-    layer_kinds kinds = { 0 };
+static int state_of(const sc_op *op) {
+    return op->kind == SC_OP_CONV          ? op->conv.state
+           : op->kind == SC_OP_STATE_SPACE ? op->state_space.state
+           : op->kind == SC_OP_DELTA_RULE  ? op->delta_rule.state
+                                           : -1;
+}
+
+/* Whether one function does both: but for the weights' names in the checkpoint all is equal. */
+static bool is_same(sc_pool *pool, const sc_graph *g, const sc_op *a, const sc_op *b) {
+    if (a->kind != b->kind || state_of(a) != state_of(b))
+        return false;
+    for (int i = 0; sc_op_weight(a, i) || sc_op_weight(b, i); i++) {
+        const sc_weight *w = sc_op_weight(a, i), *v = sc_op_weight(b, i);
+        if (!w || !v || strcmp(w->field, v->field))
+            return false;
+    }
+    const char *text = sc_op_text(pool, g, a), *other = sc_op_text(pool, g, b);
+    return text && other && !strcmp(text, other);
+}
+
+int sc_op_owner(sc_pool *pool, const sc_plan *plan, const sc_layer_kinds *kinds, int layer,
+                const sc_op *op, const char **layers) {
     const sc_graph *g = plan->graph;
-    sc_op_set set = { .top = top, .plan = plan };
-    sc_cuda_set device = { .top = top, .plan = plan };
+    int owner = -1,
+        *has = sc_pool_alloc(pool, (size_t)kinds->kinds + (size_t)g->layers, sizeof *has);
+    if (!has)
+        return -1;
+    int *whole = has + kinds->kinds; /* the same layer by layer */
+    for (int kind = 0; kind < kinds->kinds; kind++) {
+        const int first = kinds->first[kind];
+        const sc_op_list *list = &g->layer[first];
+        for (int i = 0; i < list->ops && shape_of(plan, first) == shape_of(plan, layer); i++)
+            has[kind] |= is_same(pool, g, &list->op[i], op);
+        if (has[kind] && owner < 0)
+            owner = kind;
+    }
+    for (int i = 0; i < g->layers; i++)
+        whole[i] = has[kinds->kind[i]];
+    *layers = sc_layer_list(pool, g->layers, whole, 1);
+    return *layers ? owner : -1;
+}
+
+int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
+    sc_layer_kinds kinds = { 0 };
+    const sc_graph *g = plan->graph;
+    sc_op_set set = { .top = top, .plan = plan, .kinds = &kinds };
+    sc_cuda_set device = { .top = top, .plan = plan, .kinds = &kinds };
     const bool cuda = plan->options.cuda;
     int rc = find_kinds(&kinds, top->pool, plan, err);
     if (!rc)
@@ -231,26 +270,24 @@ int sc_emit_model(sc_scope *top, const sc_plan *plan, sc_error *err) {
     emit_values(top, plan);
     emit_ropes(top, plan);
     emit_weights(top, plan);
-    sc_emit_list(&set, top, "first_ops", &g->first, -1, "");
+    sc_emit_list(&set, top, "first_ops", &g->first, -1);
     for (int i = 0; i < kinds.kinds && !top->rc; i++) {
         const int layer = kinds.first[i];
-        const char *list = sc_layer_list(top->pool, g->layers, kinds.kind, i);
         sc_scope k = sc_scope_item(top, "kinds");
         sc_scope_number(&k, "id", i);
-        sc_scope_text(&k, "layer_list", list);
+        sc_scope_text(&k, "layer_list", sc_layer_list(top->pool, g->layers, kinds.kind, i));
         set.kind = i;
-        sc_emit_list(&set, &k, "ops", &g->layer[layer], layer, list);
-        device.kind = i;
+        sc_emit_list(&set, &k, "ops", &g->layer[layer], layer);
         if (cuda)
-            sc_cuda_list(&device, &k, "device_ops", &g->layer[layer]);
+            sc_cuda_list(&device, &k, "device_ops", &g->layer[layer], layer);
         if (k.rc)
             top->rc = k.rc;
     }
-    sc_emit_list(&set, top, "last_ops", &g->last, -1, "");
+    sc_emit_list(&set, top, "last_ops", &g->last, -1);
     sc_emit_end(&set);
     if (cuda) {
-        sc_cuda_list(&device, top, "device_first_ops", &g->first);
-        sc_cuda_list(&device, top, "device_last_ops", &g->last);
+        sc_cuda_list(&device, top, "device_first_ops", &g->first, -1);
+        sc_cuda_list(&device, top, "device_last_ops", &g->last, -1);
         sc_cuda_end(&device);
     }
     for (int i = 0; i < plan->layers; i++) {

@@ -58,36 +58,30 @@ const char *sc_row_of(const sc_op_set *set, sc_span span) {
 
 /* ---- items ---- */
 
+static const char *const op_names[] = {
+    [SC_OP_ROW] = "rows",
+    [SC_OP_LINEAR] = "linear",
+    [SC_OP_ATTENTION] = "attention",
+    [SC_OP_EXPERTS] = "experts",
+    [SC_OP_CONV] = "conv",
+    [SC_OP_STATE_SPACE] = "state_space",
+    [SC_OP_DELTA_RULE] = "delta_rule",
+    [SC_OP_INDEX] = "index",
+};
+
 sc_scope sc_emit_op_item(sc_scope *scope, const char *list, sc_op_kind kind) {
-    static const char *const names[] = {
-        [SC_OP_ROW] = "rows",
-        [SC_OP_LINEAR] = "linear",
-        [SC_OP_ATTENTION] = "attention",
-        [SC_OP_EXPERTS] = "experts",
-        [SC_OP_CONV] = "conv",
-        [SC_OP_STATE_SPACE] = "state_space",
-        [SC_OP_DELTA_RULE] = "delta_rule",
-        [SC_OP_INDEX] = "index",
-    };
     sc_scope item = sc_scope_item(scope, list);
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+    for (int i = 0; i < (int)(sizeof op_names / sizeof *op_names); i++)
         if (i != (int)kind)
-            sc_scope_flag(&item, names[i], false);
+            sc_scope_flag(&item, op_names[i], false);
     return item;
 }
 
-sc_scope sc_emit_function(sc_op_set *set, const char *list, const char *layers) {
+sc_scope sc_emit_function(sc_op_set *set, const char *list) {
     sc_scope s = sc_scope_item(set->top, list);
-    sc_scope_number(&s, "id", set->kind);
-    sc_scope_text(&s, "layer_list", layers);
+    sc_scope_number(&s, "id", set->owner);
+    sc_scope_text(&s, "layer_list", set->layers);
     return s;
-}
-
-void sc_emit_call(sc_op_set *set, sc_scope *item, const char *name, const sc_scope *function) {
-    sc_scope body = sc_scope_item(item, name);
-    sc_scope_number(&body, sc_pool_printf(set->top->pool, "%s_id", name), set->kind);
-    if (function->rc || body.rc)
-        set->top->rc = function->rc ? function->rc : body.rc;
 }
 
 /* ---- rows ---- */
@@ -355,17 +349,22 @@ static void emit_slopes(const sc_op_set *set, sc_scope *s, const sc_attention *a
         sc_scope_text(s, "slopes", text);
 }
 
-static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a, int layer,
-                           const char *layers) {
+static const sc_index *index_of(const sc_graph *g, int layer) {
+    const sc_op *op = g->layer[layer].op;
+    while (op->kind != SC_OP_INDEX)
+        op++;
+    return &op->index;
+}
+
+static void emit_attention(sc_op_set *set, const sc_attention *a, int layer) {
     const sc_plan *plan = set->plan;
-    const bool keeps = a->k.value >= 0;
     const int shape = plan->layer[plan->config->layer[layer].kv_source].shape;
     const int64_t group = sc_plan_group(a), groups = a->heads / a->kv_heads / group;
     const int64_t tokens = 48 / group > 1 ? 48 / group : 1;
     const sc_value *out = value_of(set, a->out);
     set->head_norms |= a->q_norm || a->k_norm;
     set->rotates |= a->rope >= 0;
-    sc_scope s = sc_emit_function(set, "attentions", layers);
+    sc_scope s = sc_emit_function(set, "attentions");
     sc_scope_text(&s, "layer_type", sc_layer_type_name(a->type));
     sc_scope_number(&s, "heads", a->heads);
     sc_scope_number(&s, "kv_heads", a->kv_heads);
@@ -373,6 +372,8 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_number(&s, "groups", groups);
     sc_scope_flag(&s, "latent", a->latent);
     sc_scope_flag(&s, "indexed", a->indexed);
+    if (a->indexed)
+        sc_scope_number(&s, "top_k", index_of(plan->graph, layer)->top_k);
     sc_scope_flag(&s, "expanded", !a->latent);
     sc_scope_number(&s, "tokens", tokens);
     sc_scope_number(&s, "queries", tokens * group);
@@ -404,29 +405,21 @@ static void emit_attention(sc_op_set *set, sc_scope *item, const sc_attention *a
     sc_scope_text(&s, "out_stride", stride_of(set, a->out));
     sc_scope_text(&s, "out_ctype", out->floats ? "float" : "operand");
     sc_scope_text(&s, "out_from", out->floats || !plan->pairs ? "" : "sc_to_bf16");
+    sc_scope_flag(&s, "keeps", a->k.value >= 0);
     if (plan->options.cuda)
         sc_emit_cuda_attention(&s, plan, a, shape);
-    sc_scope body = sc_scope_item(item, "attention");
-    sc_scope_number(&body, "attention_id", set->kind);
-    sc_scope_flag(&body, "keeps", keeps);
-    sc_scope_flag(&s, "keeps", keeps);
-    sc_scope_text(
-        &body, "source",
-        keeps ? "layer"
-              : sc_pool_printf(set->top->pool, "%s_place[layer].source", plan->options.name));
-    sc_scope_flag(&body, "offloading", plan->options.offloading); /* names source within */
-    if (s.rc || body.rc)
-        set->top->rc = s.rc ? s.rc : body.rc;
+    if (s.rc)
+        set->top->rc = s.rc;
 }
 
 /* ---- experts ---- */
 
-static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, const char *layers) {
+static void emit_experts(sc_op_set *set, const sc_experts *e) {
     const sc_plan *plan = set->plan;
     const int64_t lanes = plan->panel / 2, panel = plan->panel;
     const bool pairs = plan->pairs;
     set->stores = true;
-    sc_scope s = sc_emit_function(set, "mixtures", layers);
+    sc_scope s = sc_emit_function(set, "mixtures");
     sc_scope_number(&s, "experts", e->experts);
     sc_scope_number(&s, "top_k", e->top_k);
     sc_scope_flag(&s, "limited", e->limit > 0);
@@ -434,7 +427,7 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_real(&s, "limit", e->limit);
     sc_scope_text(&s, "gated",
                   e->limit > 0
-                      ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->kind)
+                      ? sc_pool_printf(set->top->pool, "expert_gate%d(gate, up)", set->owner)
                       : sc_pool_printf(set->top->pool, "%s(gate) * up", sc_act_name(e->act)));
     sc_scope_flag(&s, "plain", e->plain);
     sc_scope_text(&s, "act", sc_act_name(e->act));
@@ -454,15 +447,15 @@ static void emit_experts(sc_op_set *set, sc_scope *item, const sc_experts *e, co
     sc_scope_number(&s, "up_depth", pairs ? (e->hidden + 1) / 2 * 2 : e->hidden);
     sc_scope_number(&s, "down_panels", (e->hidden + panel - 1) / panel);
     sc_scope_number(&s, "down_depth", pairs ? (e->ffn + 1) / 2 * 2 : e->ffn);
-    sc_emit_call(set, item, "experts", &s);
+    if (s.rc)
+        set->top->rc = s.rc;
 }
 
 /* ---- indexes ---- */
 
-static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int layer,
-                       const char *layers) {
+static void emit_index(sc_op_set *set, const sc_index *x, int layer) {
     set->rounds = true;
-    sc_scope s = sc_emit_function(set, "indexes", layers);
+    sc_scope s = sc_emit_function(set, "indexes");
     sc_scope_number(&s, "heads", x->heads);
     sc_scope_number(&s, "dim", x->dim);
     sc_scope_number(&s, "top_k", x->top_k);
@@ -472,7 +465,8 @@ static void emit_index(sc_op_set *set, sc_scope *item, const sc_index *x, int la
     sc_scope_text(&s, "weights", sc_row_of(set, x->weights));
     if (set->plan->options.cuda)
         sc_emit_cuda_index(&s, set->plan, x);
-    sc_emit_call(set, item, "index", &s);
+    if (s.rc)
+        set->top->rc = s.rc;
 }
 
 /* ---- lists ---- */
@@ -511,28 +505,58 @@ static int written(const sc_op *op) {
     return -1;
 }
 
-static void emit_op(sc_op_set *set, sc_scope *item, const sc_op *op, int layer,
-                    const char *layers) {
+/* What an operation's function is made of. */
+static void emit_function(sc_op_set *set, const sc_op *op, int layer) {
+    if (op->kind == SC_OP_ATTENTION)
+        emit_attention(set, &op->attention, layer);
+    else if (op->kind == SC_OP_EXPERTS)
+        emit_experts(set, &op->experts);
+    else if (op->kind == SC_OP_CONV)
+        sc_emit_conv(set, &op->conv);
+    else if (op->kind == SC_OP_INDEX)
+        emit_index(set, &op->index, layer);
+    else if (op->kind == SC_OP_DELTA_RULE)
+        sc_emit_delta_rule(set, &op->delta_rule);
+    else
+        sc_emit_state_space(set, &op->state_space);
+}
+
+/* Its call, which needs no more than NAME_id, and of attention whose cache. */
+static void emit_call(sc_op_set *set, sc_scope *item, const sc_op *op) {
+    sc_pool *pool = set->top->pool;
+    const char *name = op_names[op->kind];
+    sc_scope body = sc_scope_item(item, name);
+    sc_scope_number(&body, sc_pool_printf(pool, "%s_id", name), set->owner);
+    if (op->kind == SC_OP_ATTENTION) {
+        const bool keeps = op->attention.k.value >= 0;
+        sc_scope_flag(&body, "keeps", keeps);
+        sc_scope_text(
+            &body, "source",
+            keeps ? "layer"
+                  : sc_pool_printf(pool, "%s_place[layer].source", set->plan->options.name));
+        sc_scope_flag(&body, "offloading", set->plan->options.offloading); /* names source within */
+    }
+    if (body.rc)
+        set->top->rc = body.rc;
+}
+
+static void emit_op(sc_op_set *set, sc_scope *item, const sc_op *op, int layer) {
     if (op->kind == SC_OP_LINEAR)
         emit_linear(set, item, op);
-    else if (op->kind == SC_OP_ATTENTION)
-        emit_attention(set, item, &op->attention, layer, layers);
-    else if (op->kind == SC_OP_EXPERTS)
-        emit_experts(set, item, &op->experts, layers);
-    else if (op->kind == SC_OP_CONV)
-        sc_emit_conv(set, item, &op->conv, layers);
-    else if (op->kind == SC_OP_INDEX)
-        emit_index(set, item, &op->index, layer, layers);
-    else if (op->kind == SC_OP_DELTA_RULE)
-        sc_emit_delta_rule(set, item, &op->delta_rule, layers);
-    else
-        sc_emit_state_space(set, item, &op->state_space, layers);
+    else {
+        set->owner = sc_op_owner(set->top->pool, set->plan, set->kinds, layer, op, &set->layers);
+        if (set->owner < 0)
+            set->top->rc = SC_EENV;
+        else if (set->owner == set->kind)
+            emit_function(set, op, layer);
+        emit_call(set, item, op);
+    }
     if (written(op) >= 0)
         set->fresh[written(op)] = false;
 }
 
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
-                  int layer, const char *layers) {
+                  int layer) {
     const sc_graph *g = set->plan->graph;
     set->weights = layer < 0 ? "s->weights" : "w";
     memset(set->fresh, 0, (size_t)g->values * sizeof *set->fresh);
@@ -546,7 +570,7 @@ void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op
         if (op->kind == SC_OP_ROW)
             i = emit_rows(set, &item, list, i);
         else {
-            emit_op(set, &item, op, layer, layers);
+            emit_op(set, &item, op, layer);
             i++;
         }
         if (item.rc)

@@ -12,7 +12,10 @@ enum { SC_MOST_LINEARS = 256 };
 typedef struct {
     sc_scope *top;
     const sc_plan *plan;
+    const sc_layer_kinds *kinds;
     int kind;            /* of the layer */
+    int owner;           /* the kind whose function the operation calls */
+    const char *layers;  /* that call it, as a comment says it */
     const char *weights; /* where an operation finds them, as C */
     int linears;
     struct {
@@ -34,25 +37,20 @@ const char *sc_act_name(sc_activation act);
 
 /* An item of that list for an operation: of the sections that there are per kind, its own alone. */
 sc_scope sc_emit_op_item(sc_scope *scope, const char *list, sc_op_kind kind);
-/* The values of a function of the layers' kind: an item of that list, with its id and whose it is.
+/* The values of a function that its owner has: an item of that list, with its id and whose it is.
  */
-sc_scope sc_emit_function(sc_op_set *set, const char *list, const char *layers);
-/* Its call, which needs no more than NAME_id: that section of the item. The function is complete.
- */
-void sc_emit_call(sc_op_set *set, sc_scope *item, const char *name, const sc_scope *function);
+sc_scope sc_emit_function(sc_op_set *set, const char *list);
 
-/* emit_states.c: a function each, and its call as an item of the layer's operation; layers: those
- * of the kind, as a comment says it. */
-void sc_emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers);
-void sc_emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
-                         const char *layers);
-void sc_emit_delta_rule(sc_op_set *set, sc_scope *item, const sc_delta_rule *d, const char *layers);
+/* emit_states.c: a function each. */
+void sc_emit_conv(sc_op_set *set, const sc_conv *c);
+void sc_emit_state_space(sc_op_set *set, const sc_state_space *o);
+void sc_emit_delta_rule(sc_op_set *set, const sc_delta_rule *d);
 
 int sc_emit_begin(sc_op_set *set, sc_error *err);
 /* The operations as items of that list of the scope; layer: one whose operations they are, -1:
- * none; layers: the same as a comment says it. */
+ * none. */
 void sc_emit_list(sc_op_set *set, sc_scope *scope, const char *name, const sc_op_list *list,
-                  int layer, const char *layers);
+                  int layer);
 /* What all of them have used. */
 void sc_emit_end(sc_op_set *set);
 

@@ -32,6 +32,18 @@ const char *sc_identifier(sc_pool *pool, const char *text);
  * on behind " * ". */
 const char *sc_layer_list(sc_pool *pool, int layers, const int *kind, int wanted);
 
+/* The kinds of layers: those whose operations' texts are equal share their code. */
+typedef struct {
+    int *kind;  /* [layers] */
+    int *first; /* [kinds]: a layer of that kind */
+    int kinds;
+} sc_layer_kinds;
+
+/* The first kind that has an operation equal to that one of the layer: whose function it calls.
+ * *layers: all layers with such a one, as sc_layer_list has them. -1: no memory. */
+int sc_op_owner(sc_pool *pool, const sc_plan *plan, const sc_layer_kinds *kinds, int layer,
+                const sc_op *op, const char **layers);
+
 /* emit_cache.c: places, shapes, buffers, states. */
 void sc_emit_cache(sc_scope *top, const sc_plan *plan);
 /* emit_model.c: kinds of layers, linears, ropes, weights. */

@@ -5,9 +5,9 @@
 
 /* ---- convolutions ---- */
 
-void sc_emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *layers) {
+void sc_emit_conv(sc_op_set *set, const sc_conv *c) {
     set->rounds = true;
-    sc_scope s = sc_emit_function(set, "convs", layers);
+    sc_scope s = sc_emit_function(set, "convs");
     sc_scope_number(&s, "channels", c->channels);
     sc_scope_number(&s, "columns", c->columns);
     sc_scope_number(&s, "state", c->state);
@@ -18,7 +18,8 @@ void sc_emit_conv(sc_op_set *set, sc_scope *item, const sc_conv *c, const char *
     sc_scope_text(&s, "bias_field", c->bias ? c->bias->field : "");
     sc_scope_text(&s, "x", sc_row_of(set, c->x));
     sc_scope_text(&s, "y", sc_row_of(set, c->y));
-    sc_emit_call(set, item, "conv", &s);
+    if (s.rc)
+        set->top->rc = s.rc;
 }
 
 /* ---- state spaces ---- */
@@ -34,13 +35,12 @@ static void emit_spans(const sc_op_set *set, sc_scope *s, const named_span *span
         sc_scope_text(s, spans[i].name, sc_row_of(set, spans[i].span));
 }
 
-void sc_emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o,
-                         const char *layers) {
+void sc_emit_state_space(sc_op_set *set, const sc_state_space *o) {
     const named_span spans[] = {
         { "x", o->x }, { "dt", o->dt }, { "b", o->b }, { "c", o->c }, { "y", o->y }
     };
     set->uses_softplus = true;
-    sc_scope s = sc_emit_function(set, "state_spaces", layers);
+    sc_scope s = sc_emit_function(set, "state_spaces");
     sc_scope_number(&s, "heads", o->heads);
     sc_scope_number(&s, "head_dim", o->head_dim);
     sc_scope_number(&s, "groups", o->groups);
@@ -53,17 +53,17 @@ void sc_emit_state_space(sc_op_set *set, sc_scope *item, const sc_state_space *o
     sc_scope_flag(&s, "limited_above", o->dt_most > 0);
     sc_scope_real(&s, "dt_most", o->dt_most);
     emit_spans(set, &s, spans, (int)(sizeof spans / sizeof *spans));
-    sc_emit_call(set, item, "state_space", &s);
+    if (s.rc)
+        set->top->rc = s.rc;
 }
 
 /* ---- delta rules ---- */
 
-void sc_emit_delta_rule(sc_op_set *set, sc_scope *item, const sc_delta_rule *d,
-                        const char *layers) {
+void sc_emit_delta_rule(sc_op_set *set, const sc_delta_rule *d) {
     const named_span spans[] = { { "q", d->q }, { "k", d->k }, { "v", d->v },
                                  { "y", d->y }, { "a", d->a }, { "b", d->b } };
     set->uses_softplus = true;
-    sc_scope s = sc_emit_function(set, "delta_rules", layers);
+    sc_scope s = sc_emit_function(set, "delta_rules");
     sc_scope_number(&s, "heads", d->heads);
     sc_scope_number(&s, "key_heads", d->key_heads);
     sc_scope_number(&s, "key_dim", d->key_dim);
@@ -71,5 +71,6 @@ void sc_emit_delta_rule(sc_op_set *set, sc_scope *item, const sc_delta_rule *d,
     sc_scope_number(&s, "state", d->state);
     sc_scope_real(&s, "scale", (float)(1 / sqrt((double)d->key_dim)));
     emit_spans(set, &s, spans, (int)(sizeof spans / sizeof *spans));
-    sc_emit_call(set, item, "delta_rule", &s);
+    if (s.rc)
+        set->top->rc = s.rc;
 }

@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 2)
     if (t.batch >= s->batch)
         return;
     const long long pos = s->seen[t.batch] + row % s->tokens, padding = s->padding[t.batch];
-    const int seen = (int){{#indexed}}least(INDEX{{id}}_TOP_K, most(0, pos - padding + 1)){{/indexed}}{{^indexed}}most(0, pos - padding + 1){{/indexed}}, shares = (int)gridDim.y;
+    const int seen = (int){{#indexed}}least({{top_k}}, most(0, pos - padding + 1)){{/indexed}}{{^indexed}}most(0, pos - padding + 1){{/indexed}}, shares = (int)gridDim.y;
     const int share = ((seen + shares - 1) / shares + ATTEND{{id}}_SHARE - 1) / ATTEND{{id}}_SHARE * ATTEND{{id}}_SHARE;
     t.used = seen ? (seen + share - 1) / share : 1;
     if (t.split >= t.used)
