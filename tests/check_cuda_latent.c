@@ -12,6 +12,7 @@
 #include "support/cast.h"
 #include "support/device.h"
 #include "support/noise.h"
+#include "support/run.h"
 #include "support/standin.h"
 
 Suite *cuda_latent_suite(void);
@@ -149,6 +150,39 @@ START_TEST(a_device_computes_what_the_processor_does) {
 }
 END_TEST
 
+/* What no kernel can do, and the operation that the error names. */
+static const struct {
+    const char *config, *operation;
+} beyond[] = {
+    { "{\"model_type\":\"deepseek_v3\"," COMMON
+      "\"first_k_dense_replace\":1,\"n_routed_experts\":80,\"num_experts_per_tok\":3,"
+      "\"n_group\":40,\"topk_group\":2,\"moe_intermediate_size\":10,\"n_shared_experts\":1,"
+      "\"q_lora_rank\":8,\"kv_lora_rank\":16,\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":8,"
+      "\"v_head_dim\":8,\"num_attention_heads\":2,\"num_key_value_heads\":2}",
+      "\"route = route router, 80 x 3 x 1 x 1 x 40 x 2" },
+    { "{\"model_type\":\"deepseek_v3\"," COMMON DENSE
+      "\"q_lora_rank\":8,\"kv_lora_rank\":1024,\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":8,"
+      "\"v_head_dim\":8,\"num_attention_heads\":2,\"num_key_value_heads\":2}",
+      "\"attended_latent = attention" },
+};
+enum { BEYOND = sizeof beyond / sizeof *beyond };
+
+START_TEST(what_has_no_kernel_is_named) {
+    char *talk;
+    static const char folder[] = "build/test-castings/beyond";
+    ck_assert_int_eq(run(NULL, NULL, "rm -rf %s && mkdir -p %s", folder, folder), 0);
+    cast_write("build/test-castings/beyond/config.json", beyond[_i].config,
+               strlen(beyond[_i].config));
+    ck_assert_int_eq(run(NULL, &talk,
+                         "$SLIPCAST export %s -o %s/out --target cuda --emit-only --name cast",
+                         folder, folder),
+                     2);
+    ck_assert_msg(strstr(talk, beyond[_i].operation) && strstr(talk, "has no kernel"), "%s", talk);
+    ck_assert_int_ne(run(NULL, NULL, "test -e %s/out", folder), 0);
+    free(talk);
+}
+END_TEST
+
 Suite *cuda_latent_suite(void) {
     Suite *suite = suite_create("cuda_latent");
     if (!device_available())
@@ -157,6 +191,7 @@ Suite *cuda_latent_suite(void) {
     tcase_set_timeout(tests, 600);
     tcase_add_loop_test(tests, a_device_computes_what_the_processor_does, 0,
                         *cast_sanitize ? (int)(sizeof sanitized / sizeof *sanitized) : MODELS);
+    tcase_add_loop_test(tests, what_has_no_kernel_is_named, 0, BEYOND);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -23,9 +23,9 @@ static int check(char **talk, const char *environment, const char *options) {
     char root[2048];
     ck_assert_ptr_nonnull(getcwd(root, sizeof root));
     return run(NULL, talk,
-               "mkdir -p %s/work && cp %s %s/work/kernels.so && ROOT=%s HOST_KERNELS='%s' "
+               "mkdir -p %s/made && cp %s %s/made/kernels.so && ROOT=%s HOST_KERNELS='%s' "
                "LD_LIBRARY_PATH=%s SC_STANDIN_KERNELS=./kernels.so %s %s/../gpu-check "
-               "--slipcast $SLIPCAST --work %s/work --out %s/report.json --model small "
+               "--slipcast $SLIPCAST --work %s/made --out %s/report.json --model small "
                "--nvcc %s/tests/cuda/nvcc --commit abc %s",
                folder, rig_kernels, folder, root, kernels_command(), standin_folder(), environment,
                standin_folder(), folder, folder, root, options);

@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(INDEX_THREADS)
         }
     }
     if (slot <= pos)
-        scores[blockIdx.y * INDEX_STRIDE + slot - padding] = total;
+        scores[(long long)blockIdx.y * INDEX_STRIDE + slot - padding] = total;
 }
 
 /* Numbers whose order is that of the floats. */
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS)
         return;
     const int padding = (int)s->padding[batch];
     const int count = (int)most(0, s->seen[batch] + row % s->tokens + 1 - padding);
-    const float *score = scores + blockIdx.x * INDEX_STRIDE;
+    const float *score = scores + (long long)blockIdx.x * INDEX_STRIDE;
     chosen += row * INDEX_CHOSEN;
     if (count <= INDEX{{id}}_TOP_K) {
         for (int i = (int)threadIdx.x; i < count; i += ROW_THREADS)

@@ -101,8 +101,8 @@ int ptxas_compile(ptxas_report *report, const sc_nvrtc *nvrtc, sc_pool *pool, co
 }
 
 bool ptxas_is_decode(const ptxas_kernel *kernel) {
-    static const char *const others[] = { "keep",   "attention",  "end_", "bias_",
-                                          "unpack", "write_back", "shift" };
+    static const char *const others[] = { "attention", "end_",       "bias_",
+                                          "unpack",    "write_back", "shift" };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strncmp(kernel->kernel, others[i], strlen(others[i])))
             return false;
