@@ -164,8 +164,9 @@ static int plan_slots(sc_plan *plan, sc_pool *pool, sc_error *err) {
         layer->own_slot = layer->slots + taken[layer->shape]++ % 2;
     }
     if (plan->options.offloading && !plan->slots && !plan->shapes)
-        return sc_fail(err, SC_EUSAGE,
-                       "--offloading: no layer keeps keys and values, so there is nothing to offload");
+        return sc_fail(
+            err, SC_EUSAGE,
+            "--offloading: no layer keeps keys and values, so there is nothing to offload");
     if (plan->options.offloading && !plan->slots)
         return sc_fail(err, SC_EUSAGE,
                        "--offloading: every layer slides, so there is nothing to offload "

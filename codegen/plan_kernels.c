@@ -47,8 +47,8 @@ static bool is_fixed(sc_span span) { return !span.step; }
  * its queries fit in shared memory. */
 static bool has_attention(const sc_attention *a) {
     enum { MOST_LATENT = 1024 };
-    const bool plain = a->kv_heads == 1 && !a->window && !a->softcap && !a->alibi && !a->sinks &&
-                       !a->q_norm && !a->k_norm && a->rope < 0 && a->k.value >= 0;
+    const bool plain = a->kv_heads == 1 && !a->window && a->softcap <= 0 && !a->alibi &&
+                       !a->sinks && !a->q_norm && !a->k_norm && a->rope < 0 && a->k.value >= 0;
     return a->latent ? plain && is_fixed(a->q_rope) && a->head_dim + a->v_head_dim <= MOST_LATENT
                      : !a->indexed;
 }

@@ -3,6 +3,7 @@
  * the graph of a token and without. See gpu_check.h.
  */
 #include <dirent.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static int run_case(golden_errors *errors, const subject *s, const sc_casting *a
     const sc_options options = { .device = s->device, .no_graph = !graph };
     const double mean = variants[s->variant].mean;
     const golden_rules rules = { .tolerance = mean > 0 ? INFINITY : variants[s->variant].tolerance,
-                                 .mean = is_judged(api, s->variant) ? mean : INFINITY,
+                                 .mean = is_judged(api, s->variant) ? mean : DBL_MAX,
                                  .exact = !(mean > 0),
                                  .odd = graph };
     snprintf(weights, sizeof weights, "%s/cast.weights", s->folder);
