@@ -25,7 +25,7 @@ LIB_C := $(filter-out codegen/main.c codegen/embed.c,$(wildcard codegen/*.c code
          $(wildcard runtime/*.c)
 TEST_C := $(wildcard tests/*.c tests/support/*.c)
 # Suites run side by side: the longest come first, so that none goes on alone at the end.
-LONG := cuda casting nvrtc gpu_check configs
+LONG := cuda casting cuda_sizes nvrtc gpu_check configs
 SUITES := $(patsubst tests/check_%.c,%,$(sort $(wildcard tests/check_*.c)))
 SUITES := $(LONG) $(filter-out $(LONG),$(SUITES))
 GPU_CHECK_C := tests/bench/golden.c $(wildcard tests/bench/gpu_*.c)
