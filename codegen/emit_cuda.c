@@ -74,14 +74,25 @@ void sc_emit_cuda_linear(sc_scope *s, const sc_plan *plan, const sc_cuda_linear 
         sc_scope_number(s, "piece", piece);
 }
 
+/* Words from one query or key to the next, of so many steps of 32 dimensions: rows begin 16 banks
+ * apart, so that eight lanes read 16 bytes each of two rows at once. */
+static int64_t words_of(int64_t steps) { return 16 * steps + (steps % 2 ? 0 : 16); }
+
+/* Pairs of dimensions that a lane has: blocks of 64 dimensions, and the rest. */
+static void emit_pairs(sc_scope *s, int64_t pairs) {
+    sc_scope_number(s, "value_pairs", pairs);
+    sc_scope_number(s, "value_blocks", pairs / 4);
+    sc_scope_number(s, "value_rest", pairs % 4);
+    sc_scope_flag(s, "has_rest", pairs % 4 > 0);
+}
+
 /* Attention by mma: 32 dimensions of a key at a step, pairs of dimensions of values. */
 static void emit_tiles(sc_scope *s, const sc_attention *a, int64_t attend_words) {
     const int64_t steps = parts(a->head_dim, 32), pairs = parts(a->v_head_dim, 16);
     const int64_t group = a->heads / a->kv_heads, rows = group > 8 ? ATTEND_QUERIES : 8;
     const int64_t widest = most(a->head_dim, a->v_head_dim), keys = widest > WIDE_HEAD ? 32 : 64;
-    /* Rows begin 16 banks apart, so that eight lanes read 16 bytes each of two rows at once; of
-     * values, which are read every second row, 4. */
-    const int64_t words = 16 * steps + (steps % 2 ? 0 : 16), value_words = 8 * pairs + 4;
+    /* Values are read every second row: 4 banks apart. */
+    const int64_t words = words_of(steps), value_words = 8 * pairs + 4;
     attend_words += rows * words + ATTEND_WARPS * (2 * 16 + rows * 68);
     sc_scope_number(s, "attend_shared", attend_words * 4);
     sc_scope_number(s, "attend_rows", rows);
@@ -89,10 +100,7 @@ static void emit_tiles(sc_scope *s, const sc_attention *a, int64_t attend_words)
     sc_scope_number(s, "attend_halves", rows / 8);
     sc_scope_number(s, "key_steps", steps);
     sc_scope_number(s, "query_words", words);
-    sc_scope_number(s, "value_pairs", pairs);
-    sc_scope_number(s, "value_blocks", pairs / 4);
-    sc_scope_number(s, "value_rest", pairs % 4);
-    sc_scope_flag(s, "has_rest", pairs % 4 > 0);
+    emit_pairs(s, pairs);
     sc_scope_number(s, "value_words", value_words);
     sc_scope_flag(s, "query_held", a->head_dim <= WIDE_HEAD);
     sc_scope_number(s, "tile_queries", ATTENTION_QUERIES);
@@ -126,7 +134,7 @@ static void emit_latent_tiles(sc_scope *s, const sc_plan *plan, const sc_attenti
     const int64_t queries = sc_plan_tile_heads(plan, a);
     const int64_t key = round_up(a->head_dim, 4), depth = key + round_up(a->v_head_dim, 4);
     const int64_t steps = parts(a->head_dim, 32) + parts(a->v_head_dim, 32);
-    const int64_t query = 16 * steps + (steps % 2 ? 0 : 16);
+    const int64_t query = words_of(steps);
     const int64_t pairs = parts(parts(a->head_dim, 16), ATTEND_WARPS);
     const bool floats = plan->options.kv_dtype == SC_F32;
     words += floats ? queries * (depth + ATTEND_THREADS + 3) : 16 * (query + 36 + 2 * ATTEND_WARPS);
@@ -136,10 +144,7 @@ static void emit_latent_tiles(sc_scope *s, const sc_plan *plan, const sc_attenti
     sc_scope_number(s, "key_steps", parts(a->head_dim, 32));
     sc_scope_number(s, "latent_steps", steps);
     sc_scope_number(s, "query_words", query);
-    sc_scope_number(s, "value_pairs", pairs);
-    sc_scope_number(s, "value_blocks", pairs / 4);
-    sc_scope_number(s, "value_rest", pairs % 4);
-    sc_scope_flag(s, "has_rest", pairs % 4 > 0);
+    emit_pairs(s, pairs);
 }
 
 /* Where heads of q, k or v begin, and how far it is from row to row. */

@@ -366,6 +366,14 @@ static const char *made_text(sc_cuda_set *set, const sc_linear *l) {
     return text;
 }
 
+/* The norm that a linear takes in, NULL: none. */
+static void emit_folded(const sc_cuda_set *set, sc_scope *s, const sc_row_op *norm) {
+    sc_scope_flag(s, "normed", norm != NULL);
+    sc_scope_flag(s, "norm_biased", norm && norm->w2);
+    sc_scope_text(s, "norm_w", sc_cuda_weight_at(set, norm ? norm->w : NULL));
+    sc_scope_text(s, "norm_b", sc_cuda_weight_at(set, norm ? norm->w2 : NULL));
+}
+
 /* What kernels of a linear have in common, whatever they multiply. */
 static void emit_kernel(sc_cuda_set *set, sc_scope *s, const char *name, const sc_linear *l,
                         const sc_row_op *norm, bool chosen) {
@@ -391,8 +399,7 @@ static void emit_kernel(sc_cuda_set *set, sc_scope *s, const char *name, const s
     sc_scope_flag(s, "device_halves", !is_single(set));
     sc_scope_flag(s, "decode_linears", sc_cuda_decodes(plan));
     const bool centred = norm && norm->kind == SC_ROW_LAYER_NORM;
-    sc_scope_flag(s, "normed", norm != NULL);
-    sc_scope_flag(s, "norm_biased", norm && norm->w2);
+    emit_folded(set, s, norm);
     if (norm) {
         sc_scope_flag(s, "rms", !centred);
         sc_scope_text(s, "centred", centred ? "true" : "false");
@@ -453,15 +460,6 @@ static void new_linear(sc_cuda_set *set, const char *name, const sc_linear *l,
         set->top->rc = s.rc;
 }
 
-/* The weights of the norm that a linear takes in, NULL: none. */
-static void emit_folded(const sc_cuda_set *set, sc_scope *s, const sc_row_op *norm) {
-    const bool biased = norm && norm->w2;
-    sc_scope_flag(s, "normed", norm != NULL);
-    sc_scope_flag(s, "norm_biased", biased);
-    sc_scope_text(s, "norm_w", sc_cuda_weight_at(set, norm ? norm->w : NULL));
-    sc_scope_text(s, "norm_b", sc_cuda_weight_at(set, biased ? norm->w2 : NULL));
-}
-
 static void emit_linear(sc_cuda_set *set, sc_scope *item, const sc_op *op, const row_chain *norm) {
     sc_pool *pool = set->top->pool;
     const sc_linear *l = &op->linear;
@@ -508,8 +506,6 @@ static void emit_head(sc_cuda_set *set) {
     sc_scope_text(&s, "sums_row", "VOCAB");
     sc_scope_number(&s, "x_size", is_single(set) ? 4 : 2);
     sc_scope_number(&s, "decode_x_size", is_single(set) || norm ? 4 : 2);
-    sc_scope_text(&s, "norm_w", sc_cuda_weight_at(set, norm ? norm->w : NULL));
-    sc_scope_text(&s, "norm_b", sc_cuda_weight_at(set, norm ? norm->w2 : NULL));
     sc_scope_text(&s, "bias_w", sc_cuda_weight_at(set, g->lm_head_bias));
     /* Whether operations come between the layers and the head, and even where decode's head takes
      * its norm in. */

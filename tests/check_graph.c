@@ -1,10 +1,11 @@
 /* check_graph.c - sc_config -> sc_graph: operations, names, shapes, rotary frequencies. */
 #include "../codegen/graph.h"
-#include "../codegen/json.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "support/graph.h"
 
 static sc_pool *pool;
 static sc_config *config;
@@ -16,22 +17,12 @@ static void end(void) { sc_pool_destroy(pool); }
 /* Two layers, hidden 64, four heads of 16, two KV heads, ffn 96, vocab 99; rest: more keys. */
 static sc_graph *made(const char *type, const char *rest) {
     char text[2048];
-    cJSON *json = NULL;
-    sc_graph *graph = NULL;
-    sc_error err = { 0 };
     snprintf(text, sizeof text,
              "{\"model_type\":\"%s\",\"vocab_size\":99,\"hidden_size\":64,\"intermediate_size\":96,"
              "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
              "\"head_dim\":16%s}",
              type, rest);
-    int rc = sc_json_parse(&json, "config.json", text, strlen(text), &err);
-    if (!rc)
-        rc = sc_config_make(&config, pool, "config.json", json, NULL, false, &err);
-    cJSON_Delete(json);
-    if (!rc)
-        rc = sc_graph_make(&graph, pool, config, &err);
-    ck_assert_msg(!rc, "%s", err.message);
-    return graph;
+    return graph_of(pool, text, &config);
 }
 
 /* Independent numbers: the formulas of transformers modeling_rope_utils.py, in Python's doubles; a

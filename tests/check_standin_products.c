@@ -100,19 +100,23 @@ static void make_example(example *e, sc_product_type type, bool add) {
         }
 }
 
+static sc_product product_of(const example *e) {
+    return (sc_product){ .w = e->w,
+                         .x = e->x,
+                         .y = e->y,
+                         .out = OUT,
+                         .in = DEPTH,
+                         .depth = DEPTH,
+                         .rows = ROWS,
+                         .x_stride = X_STRIDE,
+                         .y_stride = Y_STRIDE,
+                         .count = 1 };
+}
+
 static void run_example(const example *e, bool add) {
-    sc_products_run(products, cuda,
-                    &(sc_product){ .w = e->w,
-                                   .x = e->x,
-                                   .y = e->y,
-                                   .out = OUT,
-                                   .in = DEPTH,
-                                   .depth = DEPTH,
-                                   .rows = ROWS,
-                                   .x_stride = X_STRIDE,
-                                   .y_stride = Y_STRIDE,
-                                   .count = 1,
-                                   .add = add });
+    sc_product product = product_of(e);
+    product.add = add;
+    sc_products_run(products, cuda, &product);
 }
 
 static void free_example(example *e) {
@@ -175,18 +179,13 @@ START_TEST(products_side_by_side_are_those_one_by_one) {
     example e;
     open_products(type, 5);
     make_example(&e, type, false);
-    sc_product all = { .w = e.w,
-                       .x = e.x,
-                       .y = e.y,
-                       .out = 3,
-                       .in = IN - 3, /* what lies behind is not read */
-                       .depth = IN,
-                       .rows = ROWS,
-                       .x_stride = X_STRIDE,
-                       .y_stride = Y_STRIDE,
-                       .count = COUNT,
-                       .x_step = STEP,
-                       .y_step = 3 };
+    sc_product all = product_of(&e);
+    all.out = 3;
+    all.in = IN - 3; /* what lies behind is not read */
+    all.depth = IN;
+    all.count = COUNT;
+    all.x_step = STEP;
+    all.y_step = 3;
     float together[ROWS * Y_STRIDE];
     sc_products_run(products, cuda, &all);
     ck_assert_msg(!sc_cuda_finish(cuda, cuda->compute, &err), "%s", err.message);
@@ -220,16 +219,10 @@ START_TEST(a_product_is_chosen_for_its_addresses) {
     make_example(&e, SC_PRODUCT_F32, false);
     run_example(&e, false);
     ck_assert_msg(!sc_cuda_finish(cuda, cuda->compute, &err), "%s", err.message);
-    sc_product other = { .w = e.w,
-                         .x = e.x + 16, /* of 256 before */
-                         .y = e.y + 1,
-                         .out = OUT,
-                         .in = DEPTH,
-                         .depth = DEPTH,
-                         .rows = ROWS - 1,
-                         .x_stride = X_STRIDE,
-                         .y_stride = Y_STRIDE,
-                         .count = 1 };
+    sc_product other = product_of(&e);
+    other.x = e.x + 16; /* of 256 before */
+    other.y = e.y + 1;
+    other.rows = ROWS - 1;
     for (int turn = 0; turn < 2; turn++, other.x = e.x) {
         sc_products_run(products, cuda, &other);
         ck_assert_msg(!sc_cuda_finish(cuda, cuda->compute, &err), "%s", err.message);
@@ -332,17 +325,9 @@ START_TEST(rows_must_fit_their_stride) {
     example e;
     open_products(SC_PRODUCT_F32, 1);
     make_example(&e, SC_PRODUCT_F32, false);
-    sc_products_run(products, cuda,
-                    &(sc_product){ .w = e.w,
-                                   .x = e.x,
-                                   .y = e.y,
-                                   .out = OUT,
-                                   .in = DEPTH,
-                                   .depth = DEPTH,
-                                   .rows = ROWS,
-                                   .x_stride = X_STRIDE,
-                                   .y_stride = OUT - 1,
-                                   .count = 1 });
+    sc_product wrong = product_of(&e);
+    wrong.y_stride = OUT - 1;
+    sc_products_run(products, cuda, &wrong);
     ck_assert_int_eq(sc_cuda_finish(cuda, cuda->compute, &err), SC_EENV);
     ck_assert_ptr_nonnull(strstr(err.message, "cublasLtMatmul: its status is 7"));
     free_example(&e);

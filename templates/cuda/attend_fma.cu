@@ -1,3 +1,18 @@
+/* score[i] += what a cached row and the i-th query are to each other, the first at query[at]. */
+static __device__ __forceinline__ void attend{{id}}_dots(float score[4], SHARED_OF(float) query, int at,
+                                                int queries, const kv *row, int dim) {
+#pragma unroll 1
+    for (int d = 0; d < dim; d += 4) {
+        float k[4];
+        four_of(k, row, d, dim);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (i < queries)
+                for (int j = 0; j < 4; j++)
+                    score[i] = fmaf(query[at + i * ATTEND{{id}}_DEPTH + d + j], k[j], score[i]);
+    }
+}
+
 /* Heads base … base + queries - 1 over the block's share. */
 static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_share *t, const kv *keys,
                                                    const kv *values, SHARED_OF(float) query,
@@ -32,27 +47,9 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
 {{/latent}}
         for (int q = 0; q < queries; q += 4) {
             float score[4] = { 0, 0, 0, 0 };
-#pragma unroll 1
-            for (int d = 0; d < SHAPE{{shape}}_DIM; d += 4) {
-                float k[4];
-                four_of(k, key, d, SHAPE{{shape}}_DIM);
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (q + i < queries)
-                        for (int j = 0; j < 4; j++)
-                            score[i] = fmaf(query[(q + i) * ATTEND{{id}}_DEPTH + d + j], k[j], score[i]);
-            }
+            attend{{id}}_dots(score, query, q * ATTEND{{id}}_DEPTH, queries - q, key, SHAPE{{shape}}_DIM);
 {{#latent}}
-#pragma unroll 1
-            for (int d = 0; d < SHAPE{{shape}}_V_DIM; d += 4) {
-                float k[4];
-                four_of(k, turned, d, SHAPE{{shape}}_V_DIM);
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (q + i < queries)
-                        for (int j = 0; j < 4; j++)
-                            score[i] = fmaf(query[(q + i) * ATTEND{{id}}_DEPTH + {{key_depth}} + d + j], k[j], score[i]);
-            }
+            attend{{id}}_dots(score, query, q * ATTEND{{id}}_DEPTH + {{key_depth}}, queries - q, turned, SHAPE{{shape}}_V_DIM);
 {{/latent}}
             for (int i = 0; i < 4 && q + i < queries; i++)
                 weight_of[(q + i) * ATTEND_THREADS + thread] =

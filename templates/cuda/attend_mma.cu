@@ -95,30 +95,7 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
         weight_of[1] = weight_of[3] = 0;
 {{/attend_wide}}
 
-#pragma unroll
-        for (int block = 0; block < ATTEND{{id}}_BLOCKS; block++) {
-            words4 v[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                v[i] = eight_of(value[i], block * 64 + row * 8, SHAPE{{shape}}_V_DIM);
-            const unsigned x[4] = { v[0].x, v[1].x, v[2].x, v[3].x };
-            const unsigned y[4] = { v[0].y, v[1].y, v[2].y, v[3].y };
-            const unsigned z[4] = { v[0].z, v[1].z, v[2].z, v[3].z };
-            const unsigned w[4] = { v[0].w, v[1].w, v[2].w, v[3].w };
-            weigh_step(sum[block * 4][0], sum[block * 4][1], weight_of, x);
-            weigh_step(sum[block * 4 + 1][0], sum[block * 4 + 1][1], weight_of, y);
-            weigh_step(sum[block * 4 + 2][0], sum[block * 4 + 2][1], weight_of, z);
-            weigh_step(sum[block * 4 + 3][0], sum[block * 4 + 3][1], weight_of, w);
-        }
-{{#has_rest}}
-#pragma unroll
-        for (int i = 0; i < ATTEND{{id}}_REST; i++) {
-            const int d = ATTEND{{id}}_BLOCKS * 64 + (row * ATTEND{{id}}_REST + i) * 2;
-            const unsigned v[4] = { two_of(value[0], d, SHAPE{{shape}}_V_DIM), two_of(value[1], d, SHAPE{{shape}}_V_DIM),
-                                    two_of(value[2], d, SHAPE{{shape}}_V_DIM), two_of(value[3], d, SHAPE{{shape}}_V_DIM) };
-            weigh_step(sum[ATTEND{{id}}_BLOCKS * 4 + i][0], sum[ATTEND{{id}}_BLOCKS * 4 + i][1], weight_of, v);
-        }
-{{/has_rest}}
+        weigh_values(sum, ATTEND{{id}}_BLOCKS, ATTEND{{id}}_REST, weight_of, value, 0, SHAPE{{shape}}_V_DIM);
     }
 
     /* All warps on the scale of the highest score. */

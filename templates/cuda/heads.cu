@@ -100,4 +100,34 @@ static __device__ __forceinline__ void weigh_step(float even[4], float odd[4],
     {{device_kv_mma}}(odd, weights, high);
 }
 
+/* Sums of blocks of 64 dimensions from the first on, then of rest pairs more of each lane, += weights
+ * [16, 16] times 16 values, of which value has the lane's: 8 dimensions of each at a time. */
+static __device__ __forceinline__ void weigh_values(float (*sum)[2][4], int blocks, int rest,
+                                                    const unsigned weights[4],
+                                                    const kv *const value[4], int first, int dim) {
+    const int row = (int)threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int block = 0; block < blocks; block++) {
+        words4 v[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v[i] = eight_of(value[i], first + block * 64 + row * 8, dim);
+        const unsigned x[4] = { v[0].x, v[1].x, v[2].x, v[3].x };
+        const unsigned y[4] = { v[0].y, v[1].y, v[2].y, v[3].y };
+        const unsigned z[4] = { v[0].z, v[1].z, v[2].z, v[3].z };
+        const unsigned w[4] = { v[0].w, v[1].w, v[2].w, v[3].w };
+        weigh_step(sum[block * 4][0], sum[block * 4][1], weights, x);
+        weigh_step(sum[block * 4 + 1][0], sum[block * 4 + 1][1], weights, y);
+        weigh_step(sum[block * 4 + 2][0], sum[block * 4 + 2][1], weights, z);
+        weigh_step(sum[block * 4 + 3][0], sum[block * 4 + 3][1], weights, w);
+    }
+#pragma unroll
+    for (int i = 0; i < rest; i++) {
+        const int d = first + blocks * 64 + (row * rest + i) * 2;
+        const unsigned v[4] = { two_of(value[0], d, dim), two_of(value[1], d, dim),
+                                two_of(value[2], d, dim), two_of(value[3], d, dim) };
+        weigh_step(sum[blocks * 4 + i][0], sum[blocks * 4 + i][1], weights, v);
+    }
+}
+
 {{/float_cache}}

@@ -85,30 +85,7 @@ static __device__ __forceinline__ void attend{{id}}_queries(const attend{{id}}_s
             for (int i = 0; i < 4; i++)
                 value[i] = keys + (long long)attend{{id}}_slot(t, (int)least(at + 2 * member + i / 2 * 8 + i % 2, last)) *
                                       SHAPE{{shape}}_DIM;
-#pragma unroll
-            for (int block = 0; block < LATENT{{id}}_BLOCKS; block++) {
-                words4 v[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    v[i] = eight_of(value[i], own + block * 64 + row * 8, SHAPE{{shape}}_DIM);
-                const unsigned x[4] = { v[0].x, v[1].x, v[2].x, v[3].x };
-                const unsigned y[4] = { v[0].y, v[1].y, v[2].y, v[3].y };
-                const unsigned z[4] = { v[0].z, v[1].z, v[2].z, v[3].z };
-                const unsigned u[4] = { v[0].w, v[1].w, v[2].w, v[3].w };
-                weigh_step(sum[block * 4][0], sum[block * 4][1], a, x);
-                weigh_step(sum[block * 4 + 1][0], sum[block * 4 + 1][1], a, y);
-                weigh_step(sum[block * 4 + 2][0], sum[block * 4 + 2][1], a, z);
-                weigh_step(sum[block * 4 + 3][0], sum[block * 4 + 3][1], a, u);
-            }
-{{#has_rest}}
-#pragma unroll
-            for (int i = 0; i < LATENT{{id}}_REST; i++) {
-                const int d = own + LATENT{{id}}_BLOCKS * 64 + (row * LATENT{{id}}_REST + i) * 2;
-                const unsigned v[4] = { two_of(value[0], d, SHAPE{{shape}}_DIM), two_of(value[1], d, SHAPE{{shape}}_DIM),
-                                        two_of(value[2], d, SHAPE{{shape}}_DIM), two_of(value[3], d, SHAPE{{shape}}_DIM) };
-                weigh_step(sum[LATENT{{id}}_BLOCKS * 4 + i][0], sum[LATENT{{id}}_BLOCKS * 4 + i][1], a, v);
-            }
-{{/has_rest}}
+            weigh_values(sum, LATENT{{id}}_BLOCKS, LATENT{{id}}_REST, a, value, own, SHAPE{{shape}}_DIM);
         }
     }
 

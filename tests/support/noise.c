@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../codegen/graph.h"
-#include "../../codegen/json.h"
 #include "cast.h"
+#include "graph.h"
 #include "run.h"
 
 enum { MOST = 1024 };
@@ -72,21 +71,6 @@ static void add_graph(noise_file *f, const sc_graph *g) {
     add_weight(f, g->lm_head_bias);
 }
 
-static sc_graph *graph_of(sc_pool *pool, const char *text) {
-    cJSON *json = NULL;
-    sc_config *config = NULL;
-    sc_graph *graph = NULL;
-    sc_error err = { 0 };
-    int rc = sc_json_parse(&json, "config.json", text, strlen(text), &err);
-    if (!rc)
-        rc = sc_config_make(&config, pool, "config.json", json, NULL, false, &err);
-    cJSON_Delete(json);
-    if (!rc)
-        rc = sc_graph_make(&graph, pool, config, &err);
-    ck_assert_msg(!rc, "%s", err.message);
-    return graph;
-}
-
 void noise_model(const char *folder, const char *config) {
     char path[256], *text[2];
     size_t bytes[2];
@@ -99,7 +83,7 @@ void noise_model(const char *folder, const char *config) {
     snprintf(path, sizeof path, "%s/config.json", folder);
     cast_write(path, config, strlen(config));
     fputc('{', f.header);
-    add_graph(&f, graph_of(pool, config));
+    add_graph(&f, graph_of(pool, config, NULL));
     fputc('}', f.header);
     fclose(f.header);
     fclose(f.data);
